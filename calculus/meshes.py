@@ -1,0 +1,97 @@
+"""Meshes: named axes with sizes and modes.
+
+A mesh axis is *explicit* (it appears in types), *auto* (hidden from types, the compiler's) or *manual* (per-device
+code; types say `V`, `U` or `R`). Seed B6, B7; A42.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from calculus.refusals import refuse
+
+
+class AxisMode(enum.Enum):
+    """Who decides what happens along a mesh axis."""
+
+    EXPLICIT = "explicit"
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One mesh axis. `size` counts devices; `None` where it is not known (then nothing is priced along it)."""
+
+    name: str
+    size: int | None
+    mode: AxisMode = AxisMode.EXPLICIT
+
+
+class Mesh:
+    """A grid of devices with named axes, major first.
+
+    `tracked` is False inside a `shard_map` with `check_vma=False`: there, types say nothing about manual axes.
+    Raises `Refused` (`bad-mesh`) on a repeated name or a size below 1.
+    """
+
+    __slots__ = ("axes", "by_name", "tracked")
+
+    def __init__(self, axes: Iterable[Axis], tracked: bool = True) -> None:
+        self.axes: tuple[Axis, ...] = tuple(axes)
+        self.by_name: dict[str, Axis] = {axis.name: axis for axis in self.axes}
+        self.tracked = tracked
+        if len(self.by_name) != len(self.axes):
+            names = [axis.name for axis in self.axes]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise refuse("bad-mesh", f"the mesh names axis {twice} twice", help="give each axis one name")
+        for axis in self.axes:
+            if axis.size is not None and axis.size < 1:
+                raise refuse("bad-mesh", f"axis {axis.name} has size {axis.size}", help="sizes are at least 1")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mesh) and self.axes == other.axes and self.tracked == other.tracked
+
+    def __hash__(self) -> int:
+        return hash((self.axes, self.tracked))
+
+    def __str__(self) -> str:
+        def show(axis: Axis) -> str:
+            mode = "" if axis.mode is AxisMode.EXPLICIT else f":{axis.mode.value}"
+            return f"{axis.name}={'?' if axis.size is None else axis.size}{mode}"
+
+        return ", ".join(map(show, self.axes))
+
+    def __repr__(self) -> str:
+        return f"Mesh({self})"
+
+    def size(self, names: Iterable[str]) -> int | None:
+        """The number of devices along the given axes together; `None` if one of the sizes is not known."""
+        product = 1
+        for name in names:
+            axis = self.by_name.get(name)
+            if axis is None or axis.size is None:
+                return None
+            product *= axis.size
+        return product
+
+    def mode(self, name: str) -> AxisMode:
+        """The mode of an axis; an axis the mesh does not have counts as explicit."""
+        axis = self.by_name.get(name)
+        return AxisMode.EXPLICIT if axis is None else axis.mode
+
+    def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The given axes in the mesh's order; axes the mesh lacks come last, in the order given."""
+        names = tuple(names)
+        known = [axis.name for axis in self.axes if axis.name in names]
+        return (*known, *(name for name in names if name not in self.by_name))
+
+    def with_modes(self, modes: Mapping[str, AxisMode], tracked: bool | None = None) -> Mesh:
+        """This mesh with the modes of some axes replaced."""
+        axes = (Axis(axis.name, axis.size, modes.get(axis.name, axis.mode)) for axis in self.axes)
+        return Mesh(axes, self.tracked if tracked is None else tracked)

@@ -1,0 +1,284 @@
+"""Programs: the terms of the language that JAX prints (a jaxpr), as immutable data.
+
+    program   ::= { lambda constants ; inputs. let equations in (outputs) }
+    equation  ::= binders = primitive[parameters] atoms
+    atom      ::= variable | literal
+    document  ::= let name = program in ... program
+
+A variable is its printed name; scopes are per program, so a name means what the innermost program binds it to.
+Parameter values are plain data, decoded as far as they are understood and verbatim beyond that (`Word`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from calculus.types import Type
+
+Variable: TypeAlias = str
+
+
+class Word(str):
+    """Text of a parameter that is not quoted: a name (`float32`, `fry`, `GatherScatterMode.CLIP`) or anything
+    the grammar does not decode, kept verbatim."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Word({str.__repr__(self)})"
+
+
+class Real(str):
+    """A number that is not a plain integer, as printed: `1e-38`, `nan`, `-0.0`, `(1+2j)`. `float(real)` reads it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Real({str.__repr__(self)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Braces:
+    """A set `{'X', 'Y'}` or dict in the order printed; `frozenset({...})` is a `Call` around one."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`key: value` inside braces or a mesh: `'X': 4`."""
+
+    key: Value
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A constructor with its arguments in the order printed.
+
+    `P('X', None, unreduced={'Y'})`, `Mesh('X': 4, axis_types=(Explicit,))`, `np.int64(4)`, `frozenset({'X'})`.
+    """
+
+    name: str
+    arguments: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+    def keyword(self, name: str) -> Value:
+        """The value of a keyword argument, or `None`."""
+        for key, value in self.keywords:
+            if key == name:
+                return value
+        return None
+
+
+class Reference:
+    """A parameter that names a hoisted definition: `jaxpr=_uniform`. Definitions are a letrec, so the reader fills
+    `program` when the whole document is read."""
+
+    __slots__ = ("name", "program")
+
+    def __init__(self, name: str, program: Program | None = None) -> None:
+        self.name = name
+        self.program = program
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((Reference, self.name))
+
+    def __repr__(self) -> str:
+        return f"Reference({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Several programs as one parameter: the `branches` of a `cond`, printed one under the other without commas."""
+
+    items: tuple[Program | Reference, ...]
+
+
+Value: TypeAlias = (
+    "None | bool | int | str | Word | Real | tuple[Value, ...] | list[Value] | Braces | Pair | Call | "
+    "Reference | Program | Programs"
+)
+"""A parameter's value. A plain `str` is a quoted string; lists and tuples are as printed."""
+
+
+class Parameters(Mapping[str, Value]):
+    """An equation's parameters in the order printed. Shared between equations that print the same block."""
+
+    __slots__ = ("_by_name", "items_in_order")
+
+    def __init__(self, items: tuple[tuple[str, Value], ...] = ()) -> None:
+        self.items_in_order = items
+        self._by_name = dict(items)
+
+    def __getitem__(self, name: str) -> Value:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Parameters) and self.items_in_order == other.items_in_order)
+
+    __hash__ = object.__hash__  # by identity: blocks are shared, and programs inside them are not hashable by value
+
+    def __repr__(self) -> str:
+        return f"Parameters({self.items_in_order!r})"
+
+
+NO_PARAMETERS = Parameters()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal operand as printed: `2.0:f32[]`. `type` is `None` in dialects that print none."""
+
+    text: str
+    type: Type | None
+
+    def __str__(self) -> str:
+        return self.text if self.type is None else f"{self.text}:{self.type}"
+
+    @property
+    def zero(self) -> bool:
+        """Whether the literal is the number zero (`-0.0` and `False` included)."""
+        if self.text in ("0", "0.0", "-0.0", "False", "0j", "-0j"):
+            return True
+        try:
+            return complex(self.text) == 0
+        except ValueError:
+            return False
+
+
+Atom: TypeAlias = "Variable | Literal"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The cell that a Ref statement reads or writes: `x[i,1:3,:]`. `indices` is the text between the brackets."""
+
+    variable: Variable
+    indices: str
+
+
+class Equation:
+    """One equation. `binders` and `types` run in parallel; a type is `None` where the text prints none.
+
+    `cell` is set for Ref statements, whose `primitive` is then `get` (`y:T <- x[...]`), `swap` (`x[...] <- v`, and
+    `y:T, x[...] <- x[...], v`) or `addupdate` (`x[...] += v`). `line` is the line the equation starts on, from 1; 0
+    where it has none. `comment` is the source comment without its `#`, `None` where none is printed.
+    """
+
+    __slots__ = ("binders", "cell", "comment", "inputs", "line", "parameters", "primitive", "types")
+
+    def __init__(
+        self,
+        primitive: str,
+        parameters: Parameters,
+        inputs: tuple[Atom, ...],
+        binders: tuple[Variable, ...],
+        types: tuple[Type | None, ...],
+        line: int = 0,
+        comment: str | None = None,
+        cell: Cell | None = None,
+    ) -> None:
+        self.primitive = primitive
+        self.parameters = parameters
+        self.inputs = inputs
+        self.binders = binders
+        self.types = types
+        self.line = line
+        self.comment = comment
+        self.cell = cell
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            self.primitive, self.parameters, self.inputs, self.binders, self.types, self.comment, self.cell,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equation) and self._key() == other._key()
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"Equation({', '.join(map(repr, self._key()))}, line={self.line})"
+
+
+class Program:
+    """A closed program. `constants` come before the `;`. `effects` is the printed text after ` : `, or `None`.
+
+    Equality is of terms: lines do not count, names do. `line` is where the program's `{` stands.
+    """
+
+    __slots__ = (
+        "constant_types", "constants", "effects", "equations", "input_types", "inputs", "line", "outputs",
+    )
+
+    def __init__(
+        self,
+        constants: tuple[Variable, ...],
+        constant_types: tuple[Type | None, ...],
+        inputs: tuple[Variable, ...],
+        input_types: tuple[Type | None, ...],
+        equations: tuple[Equation, ...],
+        outputs: tuple[Atom, ...],
+        effects: str | None = None,
+        line: int = 0,
+    ) -> None:
+        self.constants = constants
+        self.constant_types = constant_types
+        self.inputs = inputs
+        self.input_types = input_types
+        self.equations = equations
+        self.outputs = outputs
+        self.effects = effects
+        self.line = line
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            self.constants, self.constant_types, self.inputs, self.input_types, self.equations, self.outputs,
+            self.effects,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Program) and self._key() == other._key())
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<program of {len(self.equations)} equations, line {self.line}>"
+
+
+@dataclass(slots=True)
+class Document:
+    """A printed program with its hoisted definitions, in the order printed. `mesh` is the text after `# mesh:` on
+    the first line, or `None`."""
+
+    definitions: tuple[tuple[str, Program], ...]
+    program: Program
+    mesh: str | None = None
+
+
+def body(value: Value) -> Program | None:
+    """The program that a parameter holds or names; `None` if it holds none."""
+    if isinstance(value, Reference):
+        return value.program
+    return value if isinstance(value, Program) else None
+
+
+def bodies(parameters: Parameters) -> Iterator[tuple[str, Program]]:
+    """Every program among the parameters, with the parameter's name, in the order printed."""
+    for name, value in parameters.items_in_order:
+        for item in value.items if isinstance(value, Programs) else (value,):
+            program = body(item)
+            if program is not None:
+                yield name, program
