@@ -137,25 +137,51 @@ class Parameters(Mapping[str, Value]):
 NO_PARAMETERS = Parameters()
 
 
-@dataclass(frozen=True, slots=True)
 class Literal:
-    """A literal operand as printed: `2.0:f32[]`. `type` is `None` in dialects that print none."""
+    """A literal operand as printed: `2.0:f32[]`. `type` is `None` in dialects that print none.
+
+    Interned: equal literals are one object, so that operands compare and hash by identity.
+    """
+
+    __slots__ = ("text", "type", "zero")
 
     text: str
     type: Type | None
+    zero: bool  #: whether it is the number zero (`-0.0` and `False` included)
+
+    def __new__(cls, text: str, type: Type | None) -> Literal:
+        found = _LITERALS.get((text, type))
+        if found is None:
+            found = object.__new__(cls)
+            found.text, found.type, found.zero = text, type, _is_zero(text)
+            _LITERALS[text, type] = found
+        return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Literal, (self.text, self.type)
 
     def __str__(self) -> str:
         return self.text if self.type is None else f"{self.text}:{self.type}"
 
-    @property
-    def zero(self) -> bool:
-        """Whether the literal is the number zero (`-0.0` and `False` included)."""
-        if self.text in ("0", "0.0", "-0.0", "False", "0j", "-0j"):
-            return True
-        try:
-            return complex(self.text) == 0
-        except ValueError:
-            return False
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+_LITERALS: dict[tuple[str, Type | None], Literal] = {}
+
+
+def clear_literals() -> None:
+    """Forget every interned literal. For measurements only, like `calculus.types.clear_interned`."""
+    _LITERALS.clear()
+
+
+def _is_zero(text: str) -> bool:
+    if text == "False":
+        return True
+    try:
+        return complex(text) == 0
+    except ValueError:
+        return False
 
 
 Atom: TypeAlias = "Variable | Literal"
