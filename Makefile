@@ -1,0 +1,49 @@
+# The targets of the project. `make` alone lists them. PYTHON=... chooses the Python; VENV=... the environment's place.
+
+VENV ?= .venv
+PYTHON ?=
+WORKERS ?= auto
+FUZZ_SECONDS ?= 600
+
+BIN = $(VENV)/bin
+SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz set-up format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: ## check the programs of the two seed pages
+	@$(SET_UP) base
+	@$(BIN)/shardproof check examples/seeds/*.jaxpr
+
+test: ## run the tests
+	@$(SET_UP) full
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+check: ## format, lint, types, tests
+	@$(SET_UP) full
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+bench: ## microseconds per equation: readers, checker, and JAX's own checker
+	@$(SET_UP) full
+	@$(BIN)/python tests/bench.py
+
+fuzz: ## feed the readers and the command nonsense for FUZZ_SECONDS=600
+	@$(SET_UP) full
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -n $(WORKERS) -m fuzz
+
+format: ## rewrite the sources in the one format
+	@$(SET_UP) full
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+set-up: ## only make the environment
+	@$(SET_UP) full
+
+clean: ## remove the environment and what the tools left behind
+	rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
