@@ -57,6 +57,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "hidden-variation": (Family.UNSOUND, "a value that differs between devices is declared the same"),
     "boundary-spec": (Family.UNSOUND, "a boundary spec does not match the type that crosses it"),
     "no-cast": (Family.UNSOUND, "no cast or collective leads from the one state to the other"),
+    "no-cotangent": (Family.UNSOUND, "the value is not differentiable in its state"),
     # right forward, not backward
     "transpose-communicates": (Family.ONE_WAY, "right forward, but the transpose would have to communicate"),
     "mixed-variation": (Family.ONE_WAY, "a varying and an invarying operand meet without a cast"),

@@ -94,6 +94,8 @@ class ArrayType:
     marked: bool
     plain: bool
     canonical: ArrayType
+    _text: str | None
+    _cotangent: ArrayType | None
 
     def __reduce__(self) -> tuple[object, ...]:
         return array_type, (
@@ -109,7 +111,7 @@ class ArrayType:
         )
 
     def __str__(self) -> str:
-        text: str | None = self._text
+        text = self._text
         if text is None:
             text = self._text = _show(self, self.dtype)
         return text
@@ -244,10 +246,9 @@ def array_type(
     made._text = made._cotangent = None
     _INTERNED[key] = made
     if weak or len(varying) > 1 or len(unreduced) > 1 or len(reduced) > 1:
-        sets = [tuple(sorted(names)) for names in (varying, unreduced, reduced)]
-        made.canonical = array_type(dtype, shape, axes, *sets, kind, memory) if weak or sets != [
-            varying, unreduced, reduced
-        ] else made
+        sets = (tuple(sorted(varying)), tuple(sorted(unreduced)), tuple(sorted(reduced)))
+        ordered = sets == (varying, unreduced, reduced) and not weak
+        made.canonical = made if ordered else array_type(dtype, shape, axes, *sets, kind, memory)
     else:
         made.canonical = made
     return made
