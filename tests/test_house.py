@@ -34,7 +34,7 @@ DOORS = {
     "jaxlib": ("verifier/with_jax/",),
     "hypothesis": ("verifier/generate.py",),
     "click": ("verifier/cli.py",),
-    "rich": ("verifier/tables.py", "verifier/progress.py"),
+    "rich": ("verifier/progress.py",),
     "numpy": ("calculus/", "verifier/"),
 }
 

@@ -1,0 +1,206 @@
+"""The command `shardproof`: reads its arguments, calls, prints, and exits 0 (well typed), 1 (refused) or 2 (malformed
+or misused). The door to click. Everything slow is imported where it is used."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final, NoReturn
+
+import click
+
+from calculus.meshes import Mesh
+from calculus.refusals import Refused, refuse
+from grammar.meshes import parse_meshes
+from grammar.render import excerpt, render
+from verifier import __version__
+from verifier.report import STATUS, VERDICTS, Report, as_json, count, malformed, summary, table
+
+MOST_SHOWN: Final = 50
+"""The most refusals that are shown in full for one file; `--json` lists all."""
+
+
+def _read_meshes(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[Mesh]:
+    """The meshes that all the options name. A refusal becomes a usage error that shows where the text goes wrong."""
+    meshes: list[Mesh] = []
+    for text in texts:
+        try:
+            meshes += parse_meshes(text)
+        except Refused as refused:
+            refusal = refused.refusal
+            shown = "\n".join(excerpt(text.replace("\n", " "), refusal.column))
+            raise click.BadParameter(f"{refusal.message}\n{shown}\n  help: {refusal.help}", ctx, param) from refused
+    return meshes
+
+
+_mesh_option = click.option(
+    "--mesh",
+    "meshes",
+    callback=_read_meshes,
+    multiple=True,
+    metavar="X=4,Y=2",
+    help="The mesh: axes with their sizes, major first; X=4:auto or X=4:manual for an axis that is not explicit. "
+    "Repeat it for a program that uses several meshes.",
+)
+_json_option = click.option("--json", "as_data", is_flag=True, help="Print JSON instead of text.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="shardproof")
+def main() -> None:
+    """Type-check and price the explicitly sharded programs that JAX prints.
+
+    \b
+    Save a program:      print(jax.make_jaxpr(jax.grad(loss))(w, x))
+    Check it:            shardproof check step.jaxpr --mesh X=4,Y=2
+    Look at one type:    shardproof type 'f32[8@X,4]{U:Y}' --mesh X=4,Y=2
+
+    \b
+    Exit status: 0  everything is well typed
+                 1  something is refused
+                 2  something is malformed, or the command is misused
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+@main.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@_mesh_option
+@_json_option
+@click.pass_context
+def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_data: bool) -> None:
+    """Check every equation of printed jaxprs, and list what communicates.
+
+    A FILE holds one program as JAX prints it; - is standard input. The text of a program does not say how large
+    its mesh is: give --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the
+    program says it.
+
+    \b
+    shardproof check step.jaxpr --mesh X=4,Y=2
+    shardproof check examples/seeds/*.jaxpr
+    python -c 'import step' | shardproof check - --mesh data=8,model=2:auto --json
+
+    Bytes are payload per device, each time and in all; wire is what a device sends on a ring, in all. Times is a
+    product of loop lengths, ? where it depends on the data.
+    """
+    if files.count("-") > 1:
+        raise click.UsageError("standard input (-) can be read once only")
+    reports: list[Report] = []
+    for file in files:
+        report, text = _checked(file, meshes)
+        reports.append(report)
+        if not as_data:
+            _say(_paragraphs(report, text, first=len(reports) == 1))
+    if as_data:
+        _say([json.dumps([as_json(report) for report in reports], indent=2)])
+    elif len(reports) > 1:
+        _say(["", _totals(reports)])
+    ctx.exit(max(STATUS[report.verdict] for report in reports))
+
+
+def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
+    """The report on one file, whatever is in it, and its text."""
+    from verifier.check import check_text
+    from verifier.progress import sign_of_life
+    from verifier.sources import text_of
+
+    name = "<stdin>" if file == "-" else file
+    text = ""
+    try:
+        text = text_of(file)
+        with sign_of_life(f"checking {name}"):
+            return check_text(text, meshes, name), text
+    except Refused as refused:
+        return malformed(name, refused.refusal), text
+    except RecursionError:
+        return malformed(name, refuse("too-deep", "the program nests too deep to be checked").refusal), text
+
+
+def _paragraphs(report: Report, text: str, first: bool) -> Iterator[str]:
+    if not first and (report.communication or report.refusals or report.notes):
+        yield ""
+    yield summary(report)
+    if report.communication:
+        yield from table(report.communication)
+    for note in report.notes:
+        yield f"  note: {note}"
+    if report.refusals:
+        yield ""
+        yield render(report.refusals[:MOST_SHOWN], text, report.file)
+        if len(report.refusals) > MOST_SHOWN:
+            yield f"\n{count(len(report.refusals) - MOST_SHOWN, 'more refusal')}: --json lists all"
+        yield ""
+
+
+def _totals(reports: list[Report]) -> str:
+    verdicts = [report.verdict for report in reports]
+    parts = [f"{verdicts.count(verdict)} {word}" for verdict, word in VERDICTS.items() if verdict in verdicts]
+    return f"{count(len(reports), 'file')}: {', '.join(parts)}"
+
+
+@main.command("type")
+@click.argument("text", metavar="TYPE")
+@_mesh_option
+@_json_option
+@click.pass_context
+def type_(ctx: click.Context, text: str, meshes: list[Mesh], as_data: bool) -> None:
+    """Show what a type means on a mesh: its cotangent type, every device's block, and who holds what.
+
+    Quote the TYPE, the shell knows braces too; f32[8@X,4]<U:Y> is the same type as f32[8@X,4]{U:Y}.
+
+    \b
+    shardproof type 'f32[8@X,4@Y]' --mesh X=4,Y=2
+    shardproof type 'bf16[16@(X,Y),128]' --mesh X=4,Y=2
+    shardproof type 'f32[4]{V:X}' --mesh X=4:manual
+    """
+    from calculus.wellformed import well_formed
+    from grammar.read import read_type
+    from verifier.explain_type import described, type_as_json
+
+    if len(meshes) > 1:
+        raise click.UsageError("a type lives on one mesh: give --mesh once")
+    mesh = meshes[0] if meshes else Mesh(())
+    try:
+        read = read_type(text)
+    except Refused as refused:
+        _stop(refused, text, 2)
+    try:
+        well_formed(read, mesh)
+    except Refused as refused:
+        _stop(refused, text, 1)
+    if as_data:
+        _say([json.dumps(type_as_json(read, mesh), indent=2)])
+    else:
+        _say(described(read, mesh))
+    ctx.exit(0)
+
+
+def _stop(refused: Refused, text: str, status: int) -> NoReturn:
+    """Show one refusal of a type on standard error, and exit."""
+    refusal = refused.refusal
+    if not refusal.line:
+        refusal.line, refusal.column = 1, max(refusal.column, 1)
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(render([refusal], text, "<type>"), err=True)
+    sys.exit(status)
+
+
+def _say(lines: Iterable[str]) -> None:
+    """Print lines. A reader who has gone away ends the output, not the check."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    text = "\n".join(lines) + "\n"
+    if encoding.lower().replace("-", "") != "utf8":
+        text = text.translate(_PLAIN)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_PLAIN: Final = str.maketrans("─│┌┬┐├┼┤└┴┘·×", "-|+++++++++,x")
