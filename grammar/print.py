@@ -3,7 +3,7 @@
 A program is one group: a short one stands on one line, its equations separated by `; `; a longer one gives each
 equation a line. Within the line each list (binders, arguments, outputs) and each block of parameters breaks on its
 own account. A list fills its lines; a block, once broken, gives each parameter a line and never breaks a value.
-`grammar.layout` decides what fits.
+`grammar.pretty` decides what fits.
 
 What a term does not hold is not printed: a literal or a binder without a type prints none, a program whose effects are
 not known prints none. So one printer serves every dialect, and parsing and printing give back the same bytes.
@@ -32,7 +32,7 @@ from calculus.programs import (
     Word,
 )
 from calculus.types import Type
-from grammar.layout import GAP, Break, Comment, Deferred, Group, Nest, Part, lay_out, separated
+from grammar.pretty import GAP, Break, Comment, Deferred, Group, Nest, Part, lay_out, separated
 
 _BLANK: Final = Break(" ")
 _NOTHING: Final = Break("")

@@ -27,9 +27,9 @@ from calculus.programs import (
 )
 from calculus.refusals import Refused
 from calculus.types import array_type
-from grammar import layout
-from grammar.layout import GAP, WIDTH, Break, Comment, Deferred, Group, Nest, Part, lay_out, separated
+from grammar import pretty
 from grammar.parse import parse_document
+from grammar.pretty import GAP, WIDTH, Break, Comment, Deferred, Group, Nest, Part, lay_out, separated
 from grammar.print import print_document, print_equation, print_program, print_value
 from grammar.read import read
 
@@ -252,7 +252,7 @@ def test_twice_the_program_is_twice_the_work(build: Callable[[int], Program], mo
         pieces += 1
         return len(text)
 
-    monkeypatch.setattr(layout, "columns", counted)
+    monkeypatch.setattr(pretty, "columns", counted)
     print_program(build(1_000))
     once = pieces
     assert once > 1_000
