@@ -109,16 +109,15 @@ def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
     from verifier.progress import sign_of_life
     from verifier.sources import text_of
 
-    name = "<stdin>" if file == "-" else file
     text = ""
     try:
         text = text_of(file)
-        with sign_of_life(f"checking {name}"):
-            return check_text(text, meshes, name), text
+        with sign_of_life(f"checking {file}"):
+            return check_text(text, meshes, file), text
     except Refused as refused:
-        return malformed(name, refused.refusal), text
+        return malformed(file, refused.refusal), text
     except RecursionError:
-        return malformed(name, refuse("too-deep", "the program nests too deep to be checked").refusal), text
+        return malformed(file, refuse("too-deep", "the program nests too deep to be checked").refusal), text
 
 
 def _paragraphs(report: Report, text: str, first: bool) -> Iterator[str]:
@@ -131,7 +130,7 @@ def _paragraphs(report: Report, text: str, first: bool) -> Iterator[str]:
         yield f"  note: {note}"
     if report.refusals:
         yield ""
-        yield render(report.refusals[:MOST_SHOWN], text, report.file)
+        yield render(report.refusals[:MOST_SHOWN], text, report.name)
         if len(report.refusals) > MOST_SHOWN:
             yield f"\n{count(len(report.refusals) - MOST_SHOWN, 'more refusal')}: --json lists all"
         yield ""

@@ -44,7 +44,8 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """The verdict about one file. `equations` counts those that were checked, those of bodies included."""
+    """The verdict about one file, named as it was asked for. `equations` counts those that were checked, those of
+    bodies included."""
 
     file: str
     verdict: Verdict
@@ -52,6 +53,11 @@ class Report:
     refusals: list[Refusal] = field(default_factory=list)
     communication: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The file as text shows it."""
+        return "<stdin>" if self.file == "-" else self.file
 
     @property
     def payload(self) -> int:
@@ -136,7 +142,7 @@ def summary(report: Report) -> str:
         parts.append(f"{at_least}{count(report.payload, 'byte')} per device")
     elif report.verdict == "ok":
         parts.append("no communication")
-    return f"{report.file}: {' · '.join(parts)}"
+    return f"{report.name}: {' · '.join(parts)}"
 
 
 HEADINGS = ("line", "primitive", "collective", "over", "bytes", "times", "total", "wire", "exactness", "inside")

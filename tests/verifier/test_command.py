@@ -177,7 +177,7 @@ def test_bytes_that_are_no_text(data: bytes, message: str, line: int, column: in
     assert result.exit_code == 2
     (report,) = json.loads(result.output)
     (refusal,) = report["refusals"]
-    assert report["verdict"] == "malformed"
+    assert (report["file"], report["verdict"]) == ("-", "malformed")
     assert (refusal["code"], refusal["message"], refusal["line"], refusal["column"]) == (
         "not-text", message, line, column,
     )  # fmt: skip
