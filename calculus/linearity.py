@@ -75,20 +75,22 @@ class AxisScheme:
 
 
 def axis_scheme(
-    operands: Iterable[Iterable[Factor]], result: Iterable[Factor], roles: Mapping[Factor, Role] | None = None
+    operands: Iterable[Iterable[Factor]],
+    result: Iterable[Factor],
+    roles: Mapping[int, Role] | Mapping[str, Role] | Mapping[Factor, Role] | None = None,
 ) -> AxisScheme:
     """The canonical `AxisScheme`. `roles` names the monoid (`sum`, `max`, `min`, `prod`, `or`, `and`) of the factors
     that are reduced and `whole` for those that are needed whole. A factor that the result lacks and that no monoid
     reduces is needed whole. Raises `ValueError` where the result has a reduced factor."""
-    roles = roles or {}
-    kept = {factor for factor, role in roles.items() if role != "whole"}
+    given: dict[Factor, Role] = dict(roles.items()) if roles else {}
+    kept = {factor for factor, role in given.items() if role != "whole"}
     target = frozenset(result)
     if kept & target:
         raise ValueError(f"the result has the factors {sorted(map(str, kept & target))}, which are reduced")
-    live = kept | {factor for factor in target if factor not in roles}
+    live = kept | {factor for factor in target if factor not in given}
     sets = tuple(frozenset(factors) & live for factors in operands)
     present = frozenset[Factor]().union(*sets)
-    return AxisScheme(sets, target & live, frozenset((f, roles[f]) for f in kept & present))
+    return AxisScheme(sets, target & live, frozenset((f, given[f]) for f in kept & present))
 
 
 class Demand(NamedTuple):
