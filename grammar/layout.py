@@ -1,168 +1,190 @@
-"""Layout: where the lines break. The algebra of a pretty printer, in the tradition of Wadler and Lindig.
+"""Layout: where an equation ends and how far a parameter's value reaches.
 
-    "abc"              these characters
-    (part, part)       parts in sequence
-    Break(" ")         a line break, or this text where its group stays on one line
-    Group(part)        on one line if the whole of it fits what is left of the line, else its breaks are real
-    Nest(part)         inside, lines start two columns further to the right
-    Comment("f.py:3")  a comment for the line that it falls on
-    Deferred(build)    the part that `build` makes, when it is reached
-
-Only the group itself has to fit, not what follows it on the line. Text is never cut: it runs past the margin.
-
-Nothing here recurses: depth costs memory, not stack. Each part is visited once when it is set, and once more for each
-group around it that might still fit, which the width bounds. So the time is linear in the text that comes out.
+These two are decided by indentation and by brackets, not by rules (see the head of programs.lark). The lexer of the
+grammar and `source.locate` share this module; nothing here knows lark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+import functools
+import re
+from bisect import bisect_right
+from pathlib import Path
 
-from calculus.refusals import refuse
+from calculus.refusals import Place, Refused, refuse
 
-WIDTH: Final = 80
-"""The margin, in columns: a group that would end beyond it is broken."""
+_BLANK = 1 << 60  # the indentation of a blank line
+_NOT_BLANK = re.compile(r"[ \t\r]*")
 
-DEEPEST: Final = 6_000
-"""The deepest indentation, in columns: a thousand programs, one inside the other. Beyond it a text is mostly blanks,
-and its size grows with the square of the depth."""
+NESTING = 100
+"""How deep programs, brackets and cells may nest. Deeper text is refused (`too-deep`), so that no reader of terms
+needs to fear its own recursion. Programs that JAX prints nest about ten deep."""
 
-_STEP: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """A place where the line may break; `text` stands there where it does not."""
-
-    text: str = " "
+TEXT_PARAMETERS = frozenset({"fmt", "msg", "message"})
+"""Parameters that hold text for people. It is printed as it is: quotes, brackets and line breaks in it mean nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comment:
-    """A comment for the line it falls on: printed at its end, after ` # `, all comments in one column."""
-
-    text: str
+def syntax(message: str, line: int = 0, column: int = 0, help: str = "") -> Refused:
+    """The refusal `syntax`, at a line and column that count from 1."""
+    return _at(refuse("syntax", message, help=help, place=Place("type") if not line else None), line, column)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A part that stays on one line if it fits."""
-
-    part: Part
+def too_deep(what: str, line: int = 0, column: int = 0) -> Refused:
+    """The refusal `too-deep`, at a line and column that count from 1."""
+    return _at(refuse("too-deep", f"{what} nest more than {NESTING} deep"), line, column)
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """A part whose lines, the first one aside, start two columns further to the right."""
-
-    part: Part
+def _at(refused: Refused, line: int, column: int) -> Refused:
+    refused.refusal.line, refused.refusal.column = line, column
+    return refused
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A part that is made when it is reached, so that a deep term never exists as parts all at once."""
-
-    build: Callable[[], Part]
-
-
-Part: TypeAlias = "str | tuple[Part, ...] | list[Part] | Break | Comment | Group | Nest | Deferred"
-
-GAP: Final = Group(Break())
-"""A blank, or a line break if the line has already reached the margin: how a list fills its lines."""
+@functools.cache
+def terminals() -> dict[str, str]:
+    """The regular expressions of programs.lark by terminal, so that they are written down once."""
+    text = Path(__file__).with_name("programs.lark").read_text(encoding="utf-8")
+    return dict(re.findall(r"^(\w+)(?:\.\d+)? *: /(.+)/(?: +//.*)?$", text, re.MULTILINE))
 
 
-def separated(parts: Iterable[Part], *separator: Part) -> list[Part]:
-    """The parts in sequence, with the separator between each two."""
-    found: list[Part] = []
-    for part in parts:
-        if found:
-            found += separator
-        found.append(part)
-    return found
+_OPENING = {"(": ")", "[": "]", "{": "}"}
+# Quotes open a string only where a word cannot contain them (`don't`).
+_BRACKET = re.compile(
+    r"""[()\[\]{}]|(?<!\w)b?(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")|\s++(?=[^\W\d]\w*+=(?!=))"""
+)
+_BARE_BRACKET = re.compile(r"[()\[\]{}]|\s++(?=[^\W\d]\w*+=(?!=))")
+_KEY = re.compile(r"[^\W\d]\w*+=")
 
 
-def columns(text: str) -> int:
-    """The columns that a text takes: its bytes in UTF-8, as JAX counts them."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+class Layout:
+    """The lines of one text: where they start, how deep they are indented, and what follows them.
 
-
-def lay_out(part: Part) -> str:
-    """The text of a part, its lines separated by newlines.
-
-    Raises `Refused` (`too-deep`) if it is indented by more than `DEEPEST` columns.
+    Building it is linear in the text, and so are all questions together that a reader of the whole text asks.
     """
-    lines: list[_Line] = []
-    line = _Line(0)
-    agenda: list[tuple[int, bool, Part]] = [(0, False, part)]
-    while agenda:
-        indent, flat, part = agenda.pop()
-        if isinstance(part, str):
-            line.add(part)
-        elif isinstance(part, tuple | list):
-            agenda += [(indent, flat, inner) for inner in reversed(part)]
-        elif isinstance(part, Break):
-            if flat:
-                line.add(part.text)
-            else:
-                lines.append(line)
-                line = _Line(indent)
-        elif isinstance(part, Group):
-            agenda.append((indent, flat or _fits(part.part, WIDTH - line.width), part.part))
-        elif isinstance(part, Nest):
-            if indent >= DEEPEST:
-                raise refuse("too-deep", f"the program is indented by more than {DEEPEST} columns")
-            agenda.append((indent + _STEP, flat, part.part))
-        elif isinstance(part, Comment):
-            line.comments.append(part.text)
-        else:
-            agenda.append((indent, flat, part.build()))
-    return "\n".join(_with_comments([*lines, line]))
+
+    __slots__ = ("_indents", "_next_out", "_next_solid", "_starts", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._indents: list[int] = []
+        for start in self._starts:
+            end = _NOT_BLANK.match(text, start).end()  # type: ignore[union-attr]  # it matches everywhere
+            blank = end == len(text) or text[end] == "\n"
+            self._indents.append(_BLANK if blank else end - start)
+        self._next_out = self._following()
+        self._next_solid = self._solid()
+
+    def _following(self) -> list[int]:
+        """For each line, the next one that is not indented deeper; the number of lines where there is none."""
+        following = [len(self._starts)] * len(self._starts)
+        waiting: list[int] = []
+        for line, indent in enumerate(self._indents):
+            while waiting and self._indents[waiting[-1]] >= indent:
+                following[waiting.pop()] = line
+            waiting.append(line)
+        return following
+
+    def _solid(self) -> list[int]:
+        """For each line, itself or the next one that is neither blank nor a comment."""
+        solid = [len(self._starts)] * (len(self._starts) + 1)
+        for line in range(len(self._starts) - 1, -1, -1):
+            indent = self._indents[line]
+            blank = indent == _BLANK or self.text[self._starts[line] + indent] == "#"
+            solid[line] = solid[line + 1] if blank else line
+        return solid
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, from 1, of an offset into the text."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def offset(self, line: int) -> int:
+        """Where a line, counted from 1, starts; the end of the text if it has no such line."""
+        return self._starts[line - 1] if line <= len(self._starts) else len(self.text)
+
+    def ends_equation(self, newline: int, column: int) -> bool:
+        """Whether a line break ends the equation that begins at a column (from 0): the next line that is neither
+        blank nor a comment is not indented deeper."""
+        line = self._next_solid[bisect_right(self._starts, newline)]
+        return line == len(self._starts) or self._indents[line] <= column
+
+    def value_end(self, key: int, start: int) -> int:
+        """Where the value ends that begins at `start`, of the parameter whose name begins at `key`.
+
+        Raises `Refused` (`syntax`) if nothing ends it and (`too-deep`) if its brackets nest too deep.
+        """
+        text = self.text
+        line, column = self.position(key)
+        line, column = line - 1, column - 1
+        own_line = self._indents[line] == column
+        if own_line:
+            sibling = self._next_out[line]
+            if self._is_sibling(sibling, column):
+                return self._starts[sibling] - 1
+        name = text[key : start - 1]
+        if name not in TEXT_PARAMETERS:
+            return self._balanced_end(start, _BRACKET)
+        end_of_line = text.find("\n", start)
+        end_of_line = len(text) if end_of_line < 0 else end_of_line
+        end = self._balanced_end(start, _BARE_BRACKET, end_of_line)
+        if end < end_of_line or not own_line:
+            return end
+        # Text with line breaks of its own: the next line that looks like a sibling ends it.
+        for other in range(line + 1, len(self._starts)):
+            if self._is_sibling(other, column):
+                return self._starts[other] - 1
+        raise syntax(f"the text of `{name}` does not end", line + 1, column + 1)
+
+    def _is_sibling(self, line: int, column: int) -> bool:
+        """Whether a line (from 0) begins the next parameter of a block whose parameters begin at a column, or ends
+        the block; JAX indents parameters by two."""
+        if line >= len(self._starts):
+            return False
+        indent = self._indents[line]
+        first = self._starts[line] + indent
+        if indent == column and _KEY.match(self.text, first):
+            return True
+        return indent == column - 2 and self.text.startswith("]", first)
+
+    def _balanced_end(self, start: int, pattern: re.Pattern[str], stop: int | None = None) -> int:
+        open_brackets: list[str] = []
+        end = len(self.text) if stop is None else stop
+        for found in pattern.finditer(self.text, start, end):
+            what = found.group()
+            if what in _OPENING:
+                open_brackets.append(_OPENING[what])
+                if len(open_brackets) > NESTING:
+                    raise too_deep("brackets", *self.position(found.start()))
+            elif what in ")]}":
+                if not open_brackets:
+                    return _rstrip(self.text, start, found.start())
+                if open_brackets.pop() != what:
+                    if stop is not None:
+                        return end
+                    raise syntax(
+                        f"`{what}` does not close the bracket that is open here", *self.position(found.start())
+                    )
+            elif what.isspace() and not open_brackets:
+                return found.start()
+        if stop is not None:
+            return end
+        raise syntax("a parameter block is not closed: `]` is missing", *self.position(start))
 
 
-class _Line:
-    """A line under construction. `width` is in columns."""
-
-    __slots__ = ("comments", "pieces", "width")
-
-    def __init__(self, indent: int) -> None:
-        self.pieces = [" " * indent]
-        self.width = indent
-        self.comments: list[str] = []
-
-    def add(self, text: str) -> None:
-        self.pieces.append(text)
-        self.width += columns(text)
+def _rstrip(text: str, start: int, end: int) -> int:
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
-def _fits(part: Part, room: int) -> bool:
-    """Whether the part takes at most `room` columns when none of its lines breaks. Looks no further than that."""
-    agenda = [part]
-    while agenda and room >= 0:
-        part = agenda.pop()
-        if isinstance(part, str):
-            room -= columns(part)
-        elif isinstance(part, tuple | list):
-            agenda += reversed(part)
-        elif isinstance(part, Break):
-            room -= columns(part.text)
-        elif isinstance(part, Group | Nest):
-            agenda.append(part.part)
-        elif isinstance(part, Deferred):
-            agenda.append(part.build())
-    return room >= 0
-
-
-def _with_comments(lines: Sequence[_Line]) -> Iterator[str]:
-    """The lines, comments after the widest line of all; a line's second and later comments have their own lines."""
-    widest = max(line.width for line in lines)
-    for line in lines:
-        text = "".join(line.pieces)
-        if line.comments:
-            text += " " * (widest - line.width)
-            for comment in line.comments:
-                yield f"{text} # {comment}"
-                text = " " * widest
-        else:
-            yield text
+def depth(text: str) -> int:
+    """How deep the brackets of a text nest, quoted strings aside."""
+    deepest = level = 0
+    for found in _BRACKET.finditer(text):
+        what = found.group()
+        if what in _OPENING:
+            level += 1
+            deepest = max(deepest, level)
+        elif what in ")]}":
+            level -= 1
+    return deepest
