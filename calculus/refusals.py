@@ -39,6 +39,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "repeated-axis": (Family.MALFORMED, "a type mentions a mesh axis more than once"),
     "hidden-axis": (Family.MALFORMED, "a type mentions an axis whose mode hides it from types"),
     "manual-axis-on-dim": (Family.MALFORMED, "a dim is sharded on an axis that is manual"),
+    "not-manual": (Family.MALFORMED, "per-device code names an axis that is not manual"),
     "varying-outside-manual": (Family.MALFORMED, "a type varies over an axis that is not manual"),
     "varying-and-reduced": (Family.MALFORMED, "an axis is both varying and reduced or unreduced"),
     "reduced-and-unreduced": (Family.MALFORMED, "an axis is both reduced and unreduced"),
@@ -47,6 +48,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     # disagreements
     "shape": (Family.UNSOUND, "the shapes do not fit the operation"),
     "dtype": (Family.UNSOUND, "the element types do not fit the operation"),
+    "memory": (Family.UNSOUND, "arrays in different memories meet"),
     "sharding": (Family.UNSOUND, "the result's sharding is not the one that the operands determine"),
     "misaligned": (Family.UNSOUND, "dims that travel together are cut in different places"),
     "state": (Family.UNSOUND, "the operation does not commute with the sum that is still pending"),
@@ -64,6 +66,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     # several answers
     "contraction-target": (Family.AMBIGUOUS, "a sharded contraction has several results"),
     "conflicting-sharding": (Family.AMBIGUOUS, "operands disagree on how a dim is sharded"),
+    "mixed-meshes": (Family.AMBIGUOUS, "arrays on different meshes meet"),
     "axis-used-twice": (Family.AMBIGUOUS, "the result would be sharded twice on one axis"),
     "whole-dim-sharded": (Family.AMBIGUOUS, "the operation needs a whole dim that is sharded"),
     "choose-state": (Family.AMBIGUOUS, "the operands allow several states of the result"),

@@ -125,6 +125,11 @@ class ArrayType:
         return _show(self, DTYPES.get(self.dtype, (self.dtype,))[0])
 
     @property
+    def dtype_class(self) -> str:
+        """The class of the dtype: see `dtype_class`."""
+        return dtype_class(self.dtype)
+
+    @property
     def sharded(self) -> Axes:
         """The axes that shard some dim, dim by dim."""
         return tuple(axis for axes in self.axes for axis in axes)

@@ -1,0 +1,17 @@
+"""THE TABLE: one declaration per primitive, by family. To add one, add its line to a family."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calculus.primitives.contraction import CONTRACTION
+from calculus.primitives.creation import CREATION
+from calculus.primitives.declaration import Primitive
+from calculus.primitives.elementwise import ELEMENTWISE
+from calculus.primitives.reductions import REDUCTIONS
+from calculus.primitives.shaping import SHAPING
+
+TABLE: Final[dict[str, Primitive]] = {
+    primitive.name: primitive
+    for primitive in (*ELEMENTWISE, *CONTRACTION, *SHAPING, *REDUCTIONS, *CREATION)
+}

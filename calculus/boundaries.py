@@ -1,0 +1,258 @@
+"""The boundary of a shard_map: specs carry states across. Seeds A43 to A46, B38.
+
+    outside                     spec                        inside
+    sharded on dim d @X         P(..., 'X', ...)            varying {V:X}, the dim divided
+    replicated                  no mention                  the same on every device
+    unreduced {U:X}             P(unreduced={'X'})          unreduced {U:X}
+    reduced {R:X}               P(reduced={'X'})            reduced {R:X}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calculus.effects import Inner
+from calculus.judgments import rule
+from calculus.meshes import AxisMode, Mesh
+from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
+from calculus.programs import Equation, Literal, body
+from calculus.refusals import Place, refuse
+from calculus.rules import Operand, Typing
+from calculus.types import ArrayType, Axes, Dim, Type, array_type, same
+
+if TYPE_CHECKING:
+    from calculus.checking import Checker, Scope
+
+
+@rule
+def shard_map(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+        in_specs take the operands' types to the inputs of the body      x ⊢ body : τ ▷ κ, its axes manual
+        where a result varies, its out_spec says on which dim
+        ────────────────────────────────────────────────────────────────────────────────────────────────── shard-map
+        Γ ⊢ shard_map[in_specs, body, out_specs] x : out_specs(τ) ▷ κ
+
+    With check_vma=False the body's types say nothing along the manual axes; what the out_specs claim is assumed.
+    """
+    parameters = equation.parameters
+    outer = mesh(required(parameters, "mesh"), "mesh")
+    program = body(required(parameters, "jaxpr"))
+    if outer is None or program is None:
+        raise refuse("bad-parameter", "a shard_map has a mesh and a body", place=Place("parameter", name="mesh"))
+    _consistent(outer, scope)
+    manual = outer.in_order(names(required(parameters, "newly_manual_axes"), "newly_manual_axes"))
+    for axis in manual:
+        if axis not in outer:
+            raise refuse(
+                "unknown-axis",
+                f"newly_manual_axes names {axis}, and the mesh is ({outer})",
+                place=Place("parameter", name="newly_manual_axes"),
+            )
+    tracked = flag(parameters, "check_vma")
+    inner_mesh = outer.with_modes(dict.fromkeys(manual, AxisMode.MANUAL), tracked)
+    ins = _specs(parameters, "in_specs", len(operands))
+    wanted = (*program.constant_types, *program.input_types)
+    if len(wanted) != len(operands):
+        raise refuse(
+            "arity",
+            f"the body of the shard_map takes {len(wanted)} inputs and is given {len(operands)}",
+            because="every input of a body is one operand",
+        )
+    for index, (operand, asked, type) in enumerate(zip(operands, ins, wanted, strict=True)):
+        found = _inward(operand, asked, index, outer, manual, tracked)
+        if type is not None and found is not None and not same(found, type):
+            raise refuse(
+                "inconsistent-type",
+                f"in_specs take operand {index} to {found}; the body's input is {type}",
+                because="a device's block and its state follow from the type outside and the spec",
+                help=f"print the body's input as {found}",
+                place=Place("operand", index),
+            )
+    checked = checker.body(program, checker.scope_on(inner_mesh, scope))
+    outs = _specs(parameters, "out_specs", len(checked.types))
+    if len(checked.types) != len(equation.types):
+        raise refuse(
+            "arity",
+            f"the body of the shard_map has {len(checked.types)} results, and {len(equation.types)} are bound",
+            place=Place("binder", min(len(checked.types), len(equation.types))),
+        )
+    results: list[Type | None] = []
+    for index, (type, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
+        result = _outward(type, asked, index, outer, manual, tracked)
+        if result is not None and printed is not None and not same(result, printed):
+            raise refuse(
+                "inconsistent-type",
+                f"out_specs take result {index} to {result}, and it is printed as {printed}",
+                because="the type outside follows from the block and the spec",
+                help=f"bind it at {result}",
+                place=Place("binder", index),
+            )
+        if not tracked:
+            checker.assumptions += _claims(asked, manual)
+        results.append(printed if result is None else result)
+    label = "shard_map" if tracked else "shard_map (check_vma=False)"
+    return Typing(tuple(results)), (Inner(checked, 1, label),), False  # type: ignore[arg-type]
+
+
+def _consistent(outer: Mesh, scope: Scope) -> None:
+    for axis in outer.axes:
+        for known in (scope.mesh, *scope.others):
+            there = known.by_name.get(axis.name)
+            if there is None or there.size is None or there.size == axis.size:
+                break
+        else:
+            raise refuse(
+                "bad-mesh",
+                f"the shard_map's mesh is ({outer}), and axis {axis.name} has another size in ({scope.mesh})",
+                because="a program runs on one number of devices",
+                help=f"give the mesh {outer}",
+                place=Place("parameter", name="mesh"),
+            )
+
+
+def _specs(parameters, name: str, count: int) -> list[Spec]:  # type: ignore[no-untyped-def]
+    items = sequence(required(parameters, name), name)
+    if len(items) != count:
+        raise refuse(
+            "arity",
+            f"{name} has {len(items)} specs for {count} values",
+            because="each value that crosses the boundary has its spec",
+            place=Place("parameter", name=name),
+        )
+    return [spec(item, name) or Spec(()) for item in items]
+
+
+def _inward(
+    operand: Operand, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool
+) -> ArrayType | None:
+    """The type inside of a value outside."""
+    type = operand.type if isinstance(operand, Literal) else operand
+    if not isinstance(type, ArrayType):
+        return None
+    place = Place("operand", index)
+    _crossing(type, asked, f"in_specs[{index}]", place, outer)
+    shape: list[Dim] = []
+    lists: list[Axes] = []
+    varying: list[str] = [*type.varying]
+    for dim, (size, axes) in enumerate(zip(type.shape, type.axes, strict=True)):
+        wanted = (asked.dims[dim] or ()) if dim < len(asked.dims) else ()
+        visible = tuple(axis for axis in wanted if outer.mode(axis) is AxisMode.EXPLICIT)
+        inside = tuple(axis for axis in axes if axis in manual)
+        if visible != inside or axes[: len(inside)] != inside:
+            raise refuse(
+                "boundary-spec",
+                f"in_specs[{index}] cuts dim {dim} by ({','.join(wanted)}), and operand {index} is {type}",
+                because="a shard_map moves nothing: its specs say how the operand is cut already",
+                help=f"reshard operand {index} first, or write the spec that its type says",
+                place=place,
+            )
+        shape.append(_divided(size, outer.size(wanted), type, dim, place))
+        lists.append(axes[len(inside) :])
+        varying += wanted
+    _states_cross(type, asked, manual, f"in_specs[{index}]", place)
+    if not tracked:
+        varying = [*type.varying]
+    return array_type(
+        type.dtype, tuple(shape), tuple(lists), outer.in_order(varying), type.unreduced, type.reduced, type.kind,
+        type.memory,
+    )  # fmt: skip
+
+
+def _outward(
+    type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool
+) -> ArrayType | None:
+    """The type outside of a value inside."""
+    if not isinstance(type, ArrayType):
+        return None
+    place = Place("parameter", name="out_specs")
+    _crossing(type, asked, f"out_specs[{index}]", place, outer)
+    mentioned = {axis for axes in asked.dims if axes for axis in axes}
+    if tracked:
+        hidden = [axis for axis in type.varying if axis in manual and axis not in mentioned]
+        if hidden:
+            raise refuse(
+                "hidden-variation",
+                f"result {index} of the shard_map is {type}, and out_specs[{index}] does not mention {', '.join(hidden)}",
+                because=f"devices along {', '.join(hidden)} hold different values, and the spec says they hold one",
+                help=f"name {', '.join(hidden)} on a dim of the spec, or psum (or pcast) over it in the body",
+                place=place,
+            )
+        same_everywhere = [axis for axis in mentioned if axis not in type.varying]
+        if same_everywhere:
+            axis = outer.in_order(same_everywhere)[0]
+            raise refuse(
+                "mixed-variation",
+                f"out_specs[{index}] stacks result {index}, {type}, along {axis}, over which it does not vary",
+                because=f"the transpose would have to sum its cotangent over {axis}, unasked",
+                help=f"cast it with pvary over {axis} in the body",
+                place=place,
+            )
+    shape: list[Dim] = []
+    lists: list[Axes] = []
+    for dim, (size, axes) in enumerate(zip(type.shape, type.axes, strict=True)):
+        wanted = (asked.dims[dim] or ()) if dim < len(asked.dims) else ()
+        parts = outer.size(wanted)
+        shape.append(size * parts if isinstance(size, int) and parts is not None else size)
+        lists.append((*(axis for axis in wanted if outer.mode(axis) is AxisMode.EXPLICIT), *axes))
+    _states_cross(type, asked, manual, f"out_specs[{index}]", place, tracked)
+    unreduced = outer.in_order((*(a for a in type.unreduced if a not in manual), *asked.unreduced))
+    reduced = outer.in_order((*(a for a in type.reduced if a not in manual), *asked.reduced))
+    varying = tuple(axis for axis in type.varying if axis not in manual)
+    kind = asked.kind if asked.unreduced else type.kind
+    return array_type(type.dtype, tuple(shape), tuple(lists), varying, unreduced, reduced, kind, type.memory)
+
+
+def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh) -> None:
+    mentioned = [axis for axes in (*asked.dims, asked.unreduced, asked.reduced) if axes for axis in axes]
+    for axis in mentioned:
+        if axis not in outer:
+            raise refuse("unknown-axis", f"{what} names {axis}, and the mesh is ({outer})", place=place)
+        if mentioned.count(axis) > 1:
+            raise refuse("repeated-axis", f"{what} names {axis} more than once", place=place)
+    if len(asked.dims) > type.rank:
+        raise refuse(
+            "boundary-spec",
+            f"{what} names {len(asked.dims)} dims, and the value is {type}",
+            because="a spec names dims of the value",
+            place=place,
+        )
+
+
+def _states_cross(
+    type: ArrayType, asked: Spec, manual: Axes, what: str, place: Place, tracked: bool = True
+) -> None:
+    """U and R along manual axes pass through as themselves."""
+    if not tracked:
+        return
+    for have, wanted, word in ((type.unreduced, asked.unreduced, "unreduced"), (type.reduced, asked.reduced, "reduced")):
+        inside = {axis for axis in have if axis in manual}
+        if inside != set(wanted):
+            raise refuse(
+                "boundary-spec",
+                f"{what} says {word}={{{', '.join(wanted)}}}, and the value is {type}",
+                because="a pending sum, or a promise to sum cotangents, crosses the boundary as itself",
+                help=f"say {word}={{{', '.join(sorted(inside))}}}, or cast the value first",
+                place=place,
+            )
+
+
+def _divided(size: Dim, parts: int | None, type: ArrayType, dim: int, place: Place) -> Dim:
+    if parts in (1, None):
+        return size
+    if not isinstance(size, int) or size % parts:  # type: ignore[operator]
+        raise refuse(
+            "indivisible",
+            f"dim {dim} of {type} does not divide into {parts} blocks",
+            because="every device holds a block of the same shape",
+            place=place,
+        )
+    return size // parts  # type: ignore[operator]
+
+
+def _claims(asked: Spec, manual: Axes) -> int:
+    """How many axes an out_spec claims the result to be the same along."""
+    mentioned = {axis for axes in (*asked.dims, asked.unreduced, asked.reduced) if axes for axis in axes}
+    return sum(axis not in mentioned for axis in manual)

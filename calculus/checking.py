@@ -1,0 +1,282 @@
+"""Whole programs: walk the equations of every body once, type each, and gather refusals and effects.
+
+The walk knows scopes, meshes and bodies. What an equation's type is, it asks the table's one rule (`calculus.rules`)
+and the forms (`calculus.forms`). A refused equation binds its printed types, so that one program reports all its
+refusals together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from calculus.communication import Collective
+from calculus.effects import Effect, Inner
+from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.primitives import TABLE
+from calculus.programs import Atom, Equation, Literal, Program
+from calculus.refusals import Place, Refusal, Refused, refuse
+from calculus.rules import Operand, Typing, has_type
+from calculus.types import ArrayType, RefType, Type, same
+from calculus.wellformed import well_formed
+
+#: programs nest no deeper than this
+DEEPEST = 100
+
+Site: TypeAlias = "Equation | Program | None"
+
+
+class Checked:
+    """A body that has been walked: its program, its result types, and the effects of its equations in order.
+    `assumed` counts claims that no type backs (at the edge of a shard_map with check_vma=False)."""
+
+    __slots__ = ("effects", "program", "types")
+
+    def __init__(self, program: Program, types: tuple[Type | None, ...], effects: tuple[Effect, ...]) -> None:
+        self.program = program
+        self.types = types
+        self.effects = effects
+
+
+class Scope:
+    """Where a body stands: the mesh in context, and the other meshes that its types may mention (statement B10)."""
+
+    __slots__ = ("_chosen", "judged", "mesh", "others")
+
+    def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = ()) -> None:
+        self.mesh = mesh
+        self.others = others
+        self.judged: dict[tuple[object, ...], Typing] = {}
+        self._chosen: dict[Type, Mesh] = {}
+
+    def mesh_of(self, type: Type) -> Mesh:
+        """The mesh of a type: the first, from the one in context on, that has all its axes. The type is checked to be
+        well formed on it. Raises `Refused` where it is not."""
+        found = self._chosen.get(type)
+        if found is None:
+            array = type.inner if isinstance(type, RefType) else type
+            found = self.mesh
+            if isinstance(array, ArrayType) and not array.plain:
+                mentioned = array.mentioned
+                found = next((mesh for mesh in (self.mesh, *self.others) if all(axis in mesh for axis in mentioned)), found)
+            well_formed(type, found)
+            self._chosen[type] = found
+        return found
+
+    def inside(self, mesh: Mesh) -> Scope:
+        """The scope of a body whose context mesh is another one."""
+        return self if mesh == self.mesh else Scope(mesh, self.others)
+
+
+class Checker:
+    """One check of one document. `refusals` pairs each refusal with the equation or program it stands in."""
+
+    def __init__(self, meshes: Sequence[Mesh]) -> None:
+        self.scope = Scope(meshes[0] if meshes else Mesh(()), tuple(meshes[1:]))
+        self.refusals: list[tuple[Refusal, Site]] = []
+        self.assumptions = 0
+        self.compiler_axes: set[str] = set()
+        self.equations = 0
+        self._bodies: dict[tuple[int, Scope], Checked] = {}
+        self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}
+        self._keep: list[Program] = []
+        self._depth = 0
+
+    def check(self, program: Program) -> Checked:
+        """Check a whole program: its inputs are as printed."""
+        return self.body(program, self.scope)
+
+    def scope_on(self, mesh: Mesh, scope: Scope) -> Scope:
+        """The scope with another context mesh, shared by all bodies that stand there."""
+        if mesh == scope.mesh:
+            return scope
+        key = (mesh, scope.others)
+        return self._scopes.setdefault(key, scope.inside(mesh))
+
+    def body(self, program: Program, scope: Scope) -> Checked:
+        """Check a body, once per scope. Refuses `too-deep` beyond `DEEPEST` levels."""
+        key = (id(program), scope)
+        found = self._bodies.get(key)
+        if found is None:
+            if self._depth >= DEEPEST:
+                raise refuse(
+                    "too-deep",
+                    f"bodies nest deeper than {DEEPEST} levels",
+                    because="every level is checked inside the one around it",
+                    help="hoist or flatten the innermost bodies",
+                )
+            self._depth += 1
+            try:
+                found = self._bodies[key] = self._walk(program, scope)
+            finally:
+                self._depth -= 1
+            self._keep.append(program)
+        return found
+
+    def refuse(self, refusal: Refusal, site: Site) -> None:
+        """Record a refusal at an equation or program."""
+        if not refusal.line and site is not None:
+            refusal.line = site.line
+        self.refusals.append((refusal, site))
+
+    def _walk(self, program: Program, scope: Scope) -> Checked:
+        env: dict[str, Type | None] = {}
+        self._bind_inputs(program, scope, env)
+        effects: list[Effect] = []
+        judged = scope.judged
+        equations = program.equations
+        self.equations += len(equations)
+        for index, equation in enumerate(equations):
+            try:
+                operands = [env[atom] if atom.__class__ is str else atom for atom in equation.inputs]
+            except KeyError:
+                self._unbound(equation, env)
+                operands = [env.get(atom) if atom.__class__ is str else atom for atom in equation.inputs]
+            key = (equation.primitive, equation.parameters, equation.types, *operands)
+            typing = judged.get(key)
+            if typing is None:
+                typing, inner = self._judge(equation, operands, scope, key)
+                if inner or typing.collectives:
+                    effects.append(Effect(index, typing.collectives, inner))
+            elif typing.collectives:
+                effects.append(Effect(index, typing.collectives, ()))
+            for name, type in zip(equation.binders, typing.types, strict=False):
+                if name in env and name != "_":
+                    self._rebound(name, equation)
+                env[name] = type
+        return Checked(program, self._outputs(program, env), tuple(effects))
+
+    def _judge(
+        self, equation: Equation, operands: list[Operand | None], scope: Scope, key: tuple[object, ...]
+    ) -> tuple[Typing, tuple[Inner, ...]]:
+        try:
+            self._printed_well(equation, scope)
+            known: list[Operand] = []
+            for operand in operands:
+                if operand is None:
+                    # A refusal before this one left the operand without a type.
+                    return Typing(equation.types), ()  # type: ignore[arg-type]
+                known.append(operand)
+            primitive = TABLE.get(equation.primitive)
+            if primitive is None or equation.cell is not None:
+                from calculus.forms import form
+
+                typing, inner, memoised = form(self, equation, known, scope)
+            else:
+                mesh = _common_mesh(equation, known, scope)
+                typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
+                inner, memoised = (), True
+            if memoised:
+                scope.judged[key] = typing
+            return typing, inner
+        except Refused as refused:
+            self.refuse(refused.refusal, equation)
+            return Typing(equation.types), ()  # type: ignore[arg-type]
+
+    def _bind_inputs(self, program: Program, scope: Scope, env: dict[str, Type | None]) -> None:
+        names = (*program.constants, *program.inputs)
+        types = (*program.constant_types, *program.input_types)
+        for position, (name, type) in enumerate(zip(names, types, strict=True)):
+            if name in env and name != "_":
+                self.refuse(_twice(name, Place("input", position)).refusal, program)
+            env[name] = type
+            if type is None:
+                self.refuse(
+                    refuse(
+                        "choose-type",
+                        f"input {name} has no type",
+                        because="types are inferred from the inputs on",
+                        help="write its type after its name",
+                        place=Place("input", position),
+                    ).refusal,
+                    program,
+                )
+                continue
+            try:
+                scope.mesh_of(type)
+            except Refused as refused:
+                refused.refusal.place = Place("input", position)
+                self.refuse(refused.refusal, program)
+
+    def _printed_well(self, equation: Equation, scope: Scope) -> None:
+        for index, type in enumerate(equation.types):
+            if type is not None:
+                try:
+                    scope.mesh_of(type)
+                except Refused as refused:
+                    refused.refusal.place = Place("binder", index)
+                    raise
+
+    def _outputs(self, program: Program, env: dict[str, Type | None]) -> tuple[Type | None, ...]:
+        found: list[Type | None] = []
+        for index, atom in enumerate(program.outputs):
+            if isinstance(atom, Literal):
+                found.append(atom.type)
+            elif atom in env:
+                found.append(env[atom])
+            else:
+                self.refuse(_unknown(atom, Place("output", index)).refusal, program)
+                found.append(None)
+        return tuple(found)
+
+    def _unbound(self, equation: Equation, env: dict[str, Type | None]) -> None:
+        for index, atom in enumerate(equation.inputs):
+            if not isinstance(atom, Literal) and atom not in env:
+                self.refuse(_unknown(atom, Place("operand", index)).refusal, equation)
+                env[atom] = None
+
+    def _rebound(self, name: str, equation: Equation) -> None:
+        index = equation.binders.index(name)
+        self.refuse(_twice(name, Place("binder", index)).refusal, equation)
+
+
+def _unknown(name: Atom, place: Place) -> Refused:
+    return refuse(
+        "unbound-variable",
+        f"{name} is not bound here",
+        because="a body sees its own inputs and the equations before",
+        help="bind it before this line, or correct the name",
+        place=place,
+    )
+
+
+def _twice(name: str, place: Place) -> Refused:
+    return refuse(
+        "rebound-variable",
+        f"{name} is bound twice in one body",
+        because="a name stands for one value",
+        help="rename one of the two",
+        place=place,
+    )
+
+
+def _common_mesh(equation: Equation, operands: Sequence[Operand], scope: Scope) -> Mesh:
+    """The one mesh on which operands and results live. Seed B17."""
+    found: Mesh | None = None
+    for index, operand in enumerate((*operands, *equation.types)):
+        if not isinstance(operand, ArrayType) or operand.plain:
+            continue
+        mesh = scope.mesh_of(operand)
+        if found is not None and mesh is not found:
+            raise refuse(
+                "mixed-meshes",
+                f"{operand} is on the mesh ({mesh}), an array beside it on ({found})",
+                because="devices are numbered by one mesh at a time, so blocks on two meshes do not line up",
+                help="reshard one of the arrays to the other's mesh",
+                place=Place("operand", index) if index < len(operands) else Place("binder", index - len(operands)),
+            )
+        found = mesh
+    return found or scope.mesh
+
+
+def open_mesh(names: Sequence[str]) -> Mesh:
+    """A mesh of axes whose sizes are not known: types are checked on it, and nothing is priced."""
+    return Mesh(Axis(name, None, AxisMode.EXPLICIT) for name in names)
+
+
+def agree(found: Type | None, wanted: Type | None) -> bool:
+    """Whether two types are equal; a type that an earlier refusal left open agrees with all."""
+    return found is None or wanted is None or same(found, wanted)
+
+
+__all__ = ["Checked", "Checker", "Collective", "Scope", "agree", "open_mesh"]

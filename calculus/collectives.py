@@ -1,0 +1,236 @@
+"""Casts and collectives of manual mode: one row each. Seeds A42, A47.
+
+Along the axes that it names, a primitive takes every operand from one state to another; along all others the state
+stays. A row's transpose is the row that goes back between the cotangent states: pvary (N to V) and psum_invariant (V to
+N), preduced (N to R) and unreduced_psum (U to N), vary_unreduced_cast (V to U) and reduced_vary_cast (R to V).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from calculus.communication import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, PERMUTE, REDUCE_SCATTER, Collective, block_bytes, over
+from calculus.judgments import need, rule
+from calculus.meshes import AxisMode, Mesh
+from calculus.parameters import bad, flag, integer, names, required, sequence
+from calculus.programs import Equation, Literal, Parameters
+from calculus.refusals import Place, refuse
+from calculus.rules import Operand, Typing, agreeing
+from calculus.types import ArrayType, Axes, Dim, Type, array_type
+
+
+class Row(NamedTuple):
+    """before, after: the state along the named axes (`""` for no operand). kind: the collective, `""` for a free cast.
+    move: what happens to dims: `""` nothing, `gather`, `scatter` or `exchange`. axes: the parameter that names them."""
+
+    before: str
+    after: str
+    kind: str = ""
+    move: str = ""
+    axes: str = "axes"
+
+
+# fmt: off
+COLLECTIVES: Final[dict[str, Row]] = {
+    # casts: free
+    "pvary":                     Row("N", "V"),
+    "preduced":                  Row("N", "R"),
+    "reduced_vary_cast":         Row("R", "V"),
+    "reduced_vary_cast_p":       Row("R", "V"),
+    "vary_unreduced_cast":       Row("V", "U"),
+    "vary_unreduced_cast_p":     Row("V", "U"),
+    # reductions
+    "psum":                      Row("V", "N", ALL_REDUCE),
+    "psum_invariant":            Row("V", "N", ALL_REDUCE),
+    "pmax":                      Row("V", "N", ALL_REDUCE),
+    "pmin":                      Row("V", "N", ALL_REDUCE),
+    "unreduced_psum":            Row("U", "N", ALL_REDUCE),
+    "reduce_scatter":            Row("V", "V", REDUCE_SCATTER, "scatter", "axis_name"),
+    "unreduced_reduce_scatter":  Row("U", "V", REDUCE_SCATTER, "scatter", "axis_name"),
+    # moves
+    "all_gather":                Row("V", "V", ALL_GATHER, "gather", "axis_name"),
+    "all_gather_invariant":      Row("V", "N", ALL_GATHER, "gather", "axis_name"),
+    "all_gather_reduced":        Row("V", "R", ALL_GATHER, "gather", "axis_name"),
+    "all_to_all":                Row("V", "V", ALL_TO_ALL, "exchange", "axis_name"),
+    "ppermute":                  Row("V", "V", PERMUTE, "", "axis_name"),
+    # a device's own coordinate
+    "axis_index":                Row("", "V", "", "", "axis_name"),
+}
+# fmt: on
+
+_STATES: Final = {"N": "the same on every device", "R": "reduced", "U": "unreduced", "V": "varying", "S": "sharded"}
+
+
+@rule
+def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> Typing:
+    """
+        X is manual      every operand is in state s along X      p : s → s′, of kind k
+        ─────────────────────────────────────────────────────────────────────────────── collective
+        Γ ⊢ p[axes=X] x : x's type with s′ along X ▷ k over X
+    """
+    name = equation.primitive
+    row = COLLECTIVES[name]
+    axes = names(required(equation.parameters, row.axes), row.axes)
+    for axis in axes:
+        _manual(axis, row, name, mesh)
+    if equation.parameters.get("axis_index_groups") is not None:
+        raise refuse(
+            "unmodelled-construct",
+            f"{name} over axis_index_groups",
+            because="part of an axis has no state of its own",
+            help="split the axis into two mesh axes",
+            place=Place("parameter", name="axis_index_groups"),
+        )
+    if not row.before:
+        varying = mesh.in_order(axes) if mesh.tracked else ()
+        return Typing((agreeing(array_type("i32", varying=varying), equation.types[0], 0),))
+    need(
+        len(operands) == len(equation.types) and operands,
+        "arity",
+        lambda: f"{name} has {len(operands)} operands and {len(equation.types)} results",
+        because="each operand has one result",
+    )
+    results: list[Type] = []
+    found: tuple[Collective, ...] = ()
+    for index, operand in enumerate(operands):
+        type = _array(operand, name, index)
+        if mesh.tracked and not isinstance(operand, Literal):
+            for axis in axes:
+                _in_state(type, axis, row, name, index)
+        shape, lists = _moved(type, row, equation.parameters, axes, mesh)
+        result = _restated(type, shape, lists, axes, row.after, mesh)
+        results.append(agreeing(result, equation.types[index], index))
+        if row.kind and not isinstance(operand, Literal) and not _identity(equation.parameters):
+            payload = block_bytes(result if row.kind == ALL_GATHER else type, mesh)
+            found += over(row.kind, axes, payload, mesh)
+    return Typing(tuple(results), found)
+
+
+def _manual(axis: str, row: Row, name: str, mesh: Mesh) -> None:
+    if axis in mesh and mesh.mode(axis) is AxisMode.MANUAL:
+        return
+    raise refuse(
+        "not-manual" if axis in mesh else "unknown-axis",
+        f"{name} names axis {axis}, and the mesh is ({mesh})",
+        because="per-device code names axes of the shard_map that it runs in",
+        help=f"put it inside a shard_map over {axis}",
+        place=Place("parameter", name=row.axes),
+    )
+
+
+def _array(operand: Operand, name: str, index: int) -> ArrayType:
+    type = operand.type if isinstance(operand, Literal) else operand
+    if isinstance(type, ArrayType):
+        return type
+    raise refuse("dtype", f"operand {index} of {name} is {type}, not an array", place=Place("operand", index))
+
+
+def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> None:
+    state = type.state(axis)
+    if state == row.before:
+        return
+    ways = [
+        f"{other} ({'free' if not found.kind else found.kind})"
+        for other, found in COLLECTIVES.items()
+        if found.before == state and found.after == row.before and not found.move and not other.endswith("_p")
+    ]
+    raise refuse(
+        "no-cast",
+        f"operand {index} of {name}, {type}, is {_STATES[state]} along {axis}",
+        because=f"{name} takes what is {_STATES[row.before]} to what is {_STATES[row.after]}",
+        help=f"first {' or '.join(ways)} over {axis}" if ways else f"use the operation for what is {_STATES[state]}",
+        place=Place("operand", index),
+    )
+
+
+def _restated(
+    type: ArrayType, shape: tuple[Dim, ...], lists: tuple[Axes, ...], axes: Axes, after: str, mesh: Mesh
+) -> ArrayType:
+    if not mesh.tracked:
+        return array_type(type.dtype, shape, lists, type.varying, type.unreduced, type.reduced, type.kind, type.memory)
+    varying, unreduced, reduced = (
+        mesh.in_order((*(name for name in have if name not in axes), *(axes if after == letter else ())))
+        for have, letter in ((type.varying, "V"), (type.unreduced, "U"), (type.reduced, "R"))
+    )
+    return array_type(type.dtype, shape, lists, varying, unreduced, reduced, type.kind, type.memory)
+
+
+def _moved(
+    type: ArrayType, row: Row, parameters: Parameters, axes: Axes, mesh: Mesh
+) -> tuple[tuple[Dim, ...], tuple[Axes, ...]]:
+    """The result's shape and lists. Tiled, a dim is multiplied or divided by the number of devices; untiled, a dim of
+    that size appears or disappears."""
+    if not row.move:
+        return type.shape, type.axes
+    count = mesh.size(axes)
+    if "axis_size" in parameters:
+        said = integer(parameters["axis_size"], "axis_size")
+        if count is not None and said != count:
+            raise bad("axis_size", str(said), f"{count}, the number of devices along {', '.join(axes)}")
+        count = said
+    if count is None:
+        raise refuse("bad-mesh", f"the size of {', '.join(axes)} is not known", help="give the mesh")
+    tiled = flag(parameters, "tiled")
+    shape, lists = list(type.shape), list(type.axes)
+    if row.move == "gather":
+        dim = _dim(parameters, "all_gather_dimension", len(shape) - (1 if tiled else 0))
+        _grow(shape, lists, dim, count, tiled, type)
+    elif row.move == "scatter":
+        _shrink(shape, lists, _dim(parameters, "scatter_dimension", len(shape) - 1), count, tiled, type)
+    else:
+        target = _dim(parameters, "concat_axis", len(shape) - 1)
+        _shrink(shape, lists, _dim(parameters, "split_axis", len(shape) - 1), count, tiled, type)
+        _grow(shape, lists, target, count, tiled, type)
+    return tuple(shape), tuple(lists)
+
+
+def _dim(parameters: Parameters, name: str, last: int) -> int:
+    found = integer(required(parameters, name), name)
+    if not 0 <= found <= last:
+        raise bad(name, str(found), f"a dim, 0 to {last}")
+    return found
+
+
+def _grow(shape: list[Dim], lists: list[Axes], dim: int, count: int, tiled: bool, type: ArrayType) -> None:
+    if not tiled:
+        shape.insert(dim, count)
+        lists.insert(dim, ())
+        return
+    _whole(type, lists, dim)
+    size = shape[dim]
+    shape[dim] = size * count if isinstance(size, int) else f"{count}*{size}"
+
+
+def _shrink(shape: list[Dim], lists: list[Axes], dim: int, count: int, tiled: bool, type: ArrayType) -> None:
+    _whole(type, lists, dim)
+    size = shape[dim]
+    if not isinstance(size, int) or (size % count if tiled else size != count):
+        raise refuse(
+            "shape",
+            f"dim {dim} of {type} has size {size}, for {count} devices",
+            because="every device takes an equal part of it" if tiled else "every device takes one slice of it",
+            place=Place("operand", 0),
+        )
+    if tiled:
+        shape[dim] = size // count
+    else:
+        del shape[dim], lists[dim]
+
+
+def _whole(type: ArrayType, lists: list[Axes], dim: int) -> None:
+    if dim < len(lists) and lists[dim]:
+        raise refuse(
+            "whole-dim-sharded",
+            f"dim {dim} of {type} is sharded on an explicit axis, and the collective cuts or joins it",
+            because="blocks along two axes would interleave",
+            help="reshard that dim first",
+            place=Place("operand", 0),
+        )
+
+
+def _identity(parameters: Parameters) -> bool:
+    if "perm" not in parameters:
+        return False
+    pairs = [sequence(pair, "perm") for pair in sequence(parameters["perm"], "perm")]
+    return all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)

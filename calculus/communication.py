@@ -1,0 +1,285 @@
+"""Communication as an effect of judgments: collectives with two prices, and what a change of placement costs.
+
+*Payload* is bytes per device: of the operand of an all-reduce, a reduce-scatter, an all-to-all, a permute; of the
+result of an all-gather. *Wire* is what a ring sends per device: 2(n-1)/n payload for an all-reduce, (n-1)/n for a
+gather, a scatter or an all-to-all, payload for a permute, over n devices. A collective over one device is none.
+
+Where the types determine what a partitioner must do, a collective is `exact`. Where it searches (several dims move at
+once), the price is that of gathering everything that moves, an upper bound, and the collective is an `estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Final
+
+from calculus.meshes import Mesh
+from calculus.types import DTYPES, ArrayType, Axes, Dim
+
+ALL_REDUCE: Final = "all-reduce"
+ALL_GATHER: Final = "all-gather"
+REDUCE_SCATTER: Final = "reduce-scatter"
+ALL_TO_ALL: Final = "all-to-all"
+PERMUTE: Final = "collective-permute"
+UNKNOWN: Final = "unknown"
+
+EXACT: Final = "exact"
+ESTIMATE: Final = "estimate"
+AT_MOST: Final = "at most"
+COMPILER: Final = "chosen by the compiler"
+
+Lists = Sequence[Axes]
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective. payload: bytes per device, `None` where a size is not known. group: how many devices take part
+    in one instance. subject: the operand that is moved as it is (so that moving it again to the same place is the
+    same collective), -1 for a result."""
+
+    kind: str
+    axes: Axes
+    payload: int | None
+    group: int | None
+    exactness: str = EXACT
+    subject: int = -1
+
+    @property
+    def wire(self) -> Fraction | None:
+        """Bytes each device sends on a ring."""
+        if self.payload is None or self.group is None:
+            return None
+        if self.kind == PERMUTE:
+            return Fraction(self.payload)
+        share = Fraction(self.group - 1, self.group) * self.payload
+        return 2 * share if self.kind == ALL_REDUCE else share
+
+    def of(self, subject: int) -> Collective:
+        """This collective with its subject set."""
+        return replace(self, subject=subject)
+
+    def estimated(self) -> Collective:
+        """This collective as an estimate."""
+        return self if self.exactness != EXACT else replace(self, exactness=ESTIMATE)
+
+
+def block_bytes(type: ArrayType, mesh: Mesh, lists: Lists | None = None) -> int | None:
+    """Bytes of one device's block of an array of this type, or of one placed by other lists; `None` where the mesh or
+    a symbolic dim leaves it open."""
+    return shape_bytes(type.dtype, type.shape, type.axes if lists is None else lists, mesh)
+
+
+def shape_bytes(dtype: str, shape: Sequence[Dim], lists: Lists, mesh: Mesh) -> int | None:
+    """Bytes of one device's block of an array of this dtype and shape placed by these lists."""
+    bits = DTYPES[dtype][1] if dtype in DTYPES else 0
+    count = 1
+    for size, axes in zip(shape, lists, strict=True):
+        if isinstance(size, str):
+            return None
+        if axes:
+            parts = mesh.size(axes)
+            if parts is None:
+                return None
+            count *= -(-size // parts)
+        else:
+            count *= size
+    return (count * bits + 7) // 8
+
+
+def over(
+    kind: str, axes: Iterable[str], payload: int | None, mesh: Mesh, exactness: str = EXACT
+) -> tuple[Collective, ...]:
+    """One collective over these axes, or none where they hold one device together or nothing is sent."""
+    axes = tuple(axis for axis in axes if mesh.size((axis,)) != 1)
+    group = mesh.size(axes)
+    if not axes or group == 1 or payload == 0:
+        return ()
+    return (Collective(kind, axes, payload, group, exactness),)
+
+
+def gather(type: ArrayType, lists: Lists, goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
+    """All-gathers that take an array from `lists` to `goal`, each of whose lists is a prefix: one per dim, the last
+    dim first, each priced at its result."""
+    found: list[Collective] = []
+    current = [tuple(axes) for axes in lists]
+    for dim in reversed(range(len(current))):
+        dropped = current[dim][len(goal[dim]) :]
+        if dropped:
+            current[dim] = tuple(goal[dim])
+            found += over(ALL_GATHER, dropped, block_bytes(type, mesh, current), mesh)
+    return tuple(found)
+
+
+def reduce(
+    dtype: str, shape: Sequence[Dim], lists: Lists, pending: Sequence[Axes], mesh: Mesh, kind: str = ALL_REDUCE
+) -> tuple[Collective, ...]:
+    """Finish pending reductions of a result that is placed by `lists`: one all-reduce for each reduced dim's axes,
+    the last dim first. An axis that the result is sharded on is reduced and scattered in one."""
+    found: list[Collective] = []
+    for axes in reversed(pending):
+        landed = tuple(axis for axis in axes if any(axis in dim for dim in lists))
+        rest = tuple(axis for axis in axes if axis not in landed)
+        if landed:
+            before = [tuple(axis for axis in dim if axis not in landed) for dim in lists]
+            found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh)
+        if rest:
+            found += over(kind, rest, shape_bytes(dtype, shape, lists, mesh), mesh)
+    return tuple(found)
+
+
+def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | None = None) -> tuple[Collective, ...]:
+    """What it takes to turn an array of one type into one of another that differs in placement only. Seeds A19, A24,
+    A27, A33, B13.
+
+    Pending sums that must end come first, all in one all-reduce, or in a reduce-scatter where the axis ends as the
+    minor part of a dim's list; casts between N, R, U and from S to U are free; then the dims move.
+    """
+    if source is target:
+        return ()
+    goal = target.axes
+    if target_mesh is not None and target_mesh is not mesh:
+        translated = _translated(goal, target_mesh, mesh)
+        if translated is None:
+            return _everything(source, source.axes, mesh)
+        goal = translated
+    found: list[Collective] = []
+    kept = target.unreduced if source.kind == target.kind else ()
+    leaving = tuple(axis for axis in source.unreduced if axis not in kept)
+    lists = [tuple(axes) for axes in source.axes]
+    if leaving:
+        for dim, wanted in enumerate(goal):
+            tail = wanted[len(lists[dim]) :] if wanted[: len(lists[dim])] == lists[dim] else ()
+            landed = tuple(axis for axis in tail if axis in leaving)
+            if landed and tail[: len(landed)] == landed and source.kind == "sum":
+                found += over(REDUCE_SCATTER, landed, block_bytes(source, mesh, lists), mesh)
+                lists[dim] += landed
+                leaving = tuple(axis for axis in leaving if axis not in landed)
+        found += over(ALL_REDUCE, leaving, block_bytes(source, mesh, lists), mesh)
+    # An axis that ends up pending is left by masking, which is free; so it counts as dropped without a gather.
+    masked = [tuple(axis for axis in axes if axis not in target.unreduced) for axes in lists]
+    if all(wanted == axes[: len(wanted)] for wanted, axes in zip(masked, lists, strict=True)):
+        lists = masked
+    return (*found, *_relay(source, lists, goal, mesh))
+
+
+def _relay(type: ArrayType, lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
+    """Move dims: slices first (free), then gathers, then one dim's own renumbering or one move between dims."""
+    lists = [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in lists]
+    goal = [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in goal]
+    found: list[Collective] = []
+    held = {axis for axes in lists for axis in axes}
+    wanted = {axis for axes in goal for axis in axes}
+    for dim, axes in enumerate(goal):
+        fresh = axes[len(lists[dim]) :] if axes[: len(lists[dim])] == lists[dim] else ()
+        while fresh and fresh[0] not in held:
+            lists[dim] += fresh[:1]
+            fresh = fresh[1:]
+    renumbered: list[int] = []
+    for dim in reversed(range(len(lists))):
+        shared = _common_prefix(lists[dim], goal[dim])
+        rest, new = lists[dim][shared:], goal[dim][shared:]
+        if not rest:
+            continue
+        elsewhere = {axis for other, axes in enumerate(goal) if other != dim for axis in axes}
+        if new and not (set(new) & (held - set(rest))) and not set(rest) & elsewhere:
+            renumbered.append(dim)
+            continue
+        kept = len(rest)
+        while kept and rest[kept - 1] not in wanted:
+            kept -= 1
+        dropped = rest[kept:]
+        if dropped:
+            lists[dim] = lists[dim][: shared + kept]
+            found += over(ALL_GATHER, dropped, block_bytes(type, mesh, lists), mesh)
+    if len(renumbered) > 1:
+        return _everything(type, lists, mesh, goal, found)
+    for dim in renumbered:
+        found += _renumber(type, lists, dim, goal[dim], mesh)
+        lists[dim] = goal[dim]
+    movers = [
+        (source, target)
+        for source, axes in enumerate(lists)
+        for target, ends in enumerate(goal)
+        if source != target and set(axes) & set(ends)
+    ]
+    if len(movers) == 1:
+        ((source, target),) = movers
+        shared = _common_prefix(lists[source], goal[source])
+        moved = lists[source][shared:]
+        if goal[source] == lists[source][:shared] and goal[target] == lists[target] + moved:
+            found += over(ALL_TO_ALL, moved, block_bytes(type, mesh, lists), mesh)
+            return tuple(found)
+    return tuple(found) if lists == goal else _everything(type, lists, mesh, goal, found)
+
+
+def _renumber(type: ArrayType, lists: list[Axes], dim: int, wanted: Axes, mesh: Mesh) -> tuple[Collective, ...]:
+    """One dim goes to other axes, or the same in another order: blocks are permuted at the finer of the two cuts, and
+    gathered where the new cut is coarser."""
+    before = lists[dim]
+    after = [*lists[:dim], wanted, *lists[dim + 1 :]]
+    have, need = mesh.size(before), mesh.size(wanted)
+    sizes = [size for size in (block_bytes(type, mesh, lists), block_bytes(type, mesh, after)) if size is not None]
+    moved = _displaced(before, wanted, mesh)
+    found = over(PERMUTE, moved, min(sizes) if len(sizes) == 2 else None, mesh)
+    if have is not None and need is not None and need < have:
+        dropped = tuple(axis for axis in before if axis not in wanted)
+        ratio = have // need
+        payload = block_bytes(type, mesh, after)
+        found += (Collective(ALL_GATHER, dropped or before, payload, ratio),)
+    return found
+
+
+def _displaced(before: Axes, after: Axes, mesh: Mesh) -> Axes:
+    """The axes that stand at another place in the two lists, counted in blocks."""
+
+    def offsets(axes: Axes) -> dict[str, int | None]:
+        return {axis: mesh.size(axes[:position]) for position, axis in enumerate(axes)}
+
+    first, second = offsets(before), offsets(after)
+    return mesh.in_order(
+        axis for axis in {**first, **second} if axis not in first or axis not in second or first[axis] != second[axis]
+    )
+
+
+def _everything(
+    type: ArrayType, lists: Lists, mesh: Mesh, goal: Lists | None = None, found: Iterable[Collective] = ()
+) -> tuple[Collective, ...]:
+    """The upper bound: gather every dim whose list changes beyond a common prefix."""
+    target = [axes[: _common_prefix(axes, goal[dim])] if goal else () for dim, axes in enumerate(lists)]
+    axes = tuple(axis for dim, names in enumerate(lists) for axis in names[len(target[dim]) :])
+    estimate = over(ALL_GATHER, axes, block_bytes(type, mesh, target), mesh, ESTIMATE)
+    return (*(collective.estimated() for collective in found), *estimate)
+
+
+def _common_prefix(left: Axes, right: Axes) -> int:
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def _translated(goal: Lists, mesh: Mesh, into: Mesh) -> tuple[Axes, ...] | None:
+    """Lists on one mesh as lists on another over the same devices in the same order, where each axis of the one is a
+    run of axes of the other. Seeds B9, B10."""
+    sizes = [axis.size for axis in mesh.axes], [axis.size for axis in into.axes]
+    if None in sizes[0] or None in sizes[1]:
+        return None
+    runs: dict[str, Axes] = {}
+    rest = list(into.axes)
+    for axis in mesh.axes:
+        run: list[str] = []
+        filled = 1
+        while rest and filled < (axis.size or 1):
+            filled *= rest[0].size or 1
+            run.append(rest.pop(0).name)
+        if filled != axis.size:
+            return None
+        runs[axis.name] = tuple(run)
+    if prod(axis.size or 1 for axis in rest) != 1:
+        return None
+    return tuple(tuple(name for axis in axes for name in runs.get(axis, ())) for axes in goal)

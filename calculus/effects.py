@@ -1,0 +1,212 @@
+"""What a program communicates: the effects of its equations, dead ones left out, counted through loops and calls.
+
+κ is a multiset of collectives with multiplicities. A body that is called from several places is counted once and
+multiplied, so that the size of κ is bounded by the size of the text. Equations whose results nothing uses are typed and
+not priced; the same value moved to the same place twice in one body is moved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from calculus.communication import AT_MOST, EXACT, Collective
+from calculus.programs import Literal
+
+if TYPE_CHECKING:
+    from calculus.checking import Checked
+
+#: primitives that are kept for what they do, whatever becomes of their results
+EFFECTFUL: Final = frozenset({
+    "debug_callback", "debug_print", "io_callback", "check", "get", "swap", "addupdate", "outside_call", "ffi_call",
+    "pure_callback", "print", "assert", "rng_uniform", "run_state", "pallas_call", "core_call_effect", "freeze",
+})  # fmt: skip
+
+#: beyond these, paths into a body are told apart no longer: a text of n lines must not have 2^n rows
+MOST_ROWS: Final = 4096
+MOST_USES: Final = 64
+
+
+class Inner(NamedTuple):
+    """A body inside an equation. times: how often it runs, `None` where the data decide. label: what the reader calls
+    it. carry: for a loop, (first carry input, number of carries, first carry output). maybe: it may not run at all.
+    every: all its results count as used. offset: the first of the equation's operands that is an input of it."""
+
+    body: Checked
+    times: int | None
+    label: str
+    carry: tuple[int, int] | None = None
+    maybe: bool = False
+    every: bool = False
+    offset: int = 0
+
+
+class Effect(NamedTuple):
+    """What one equation communicates itself, and the bodies inside it."""
+
+    index: int
+    collectives: tuple[Collective, ...]
+    inner: tuple[Inner, ...]
+
+
+@dataclass(slots=True)
+class Charge:
+    """One row of κ: a collective, where it stands, how often it runs (`None` where the data decide), and the
+    constructs around it, outermost first."""
+
+    line: int
+    primitive: str
+    collective: Collective
+    times: int | None
+    inside: tuple[str, ...] = ()
+    exactness: str = EXACT
+
+
+def charges(checked: Checked) -> list[Charge]:
+    """κ of a whole program, in the order of the text."""
+    return _Pricing().body(checked, frozenset(range(len(checked.program.outputs))))
+
+
+class _Live(NamedTuple):
+    """The equations that some used result needs, the inputs (constants first) that they read, and all names needed."""
+
+    equations: frozenset[int]
+    reads: frozenset[int]
+    needed: frozenset[str]
+
+
+class _Pricing:
+    def __init__(self) -> None:
+        self._priced: dict[tuple[int, frozenset[int]], list[Charge]] = {}
+        self._live: dict[tuple[int, frozenset[int]], _Live] = {}
+        self._silent: dict[int, bool] = {}
+        self._uses: dict[int, int] = {}
+
+    def body(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
+        """The charges of a body of which these results are used."""
+        found = self._priced.get((id(checked), used))
+        if found is None:
+            used = self._bounded(checked, used)
+            found = [] if self.silent(checked) else self._price(checked, used)
+            self._priced[id(checked), used] = found
+        return found
+
+    def _bounded(self, checked: Checked, used: frozenset[int]) -> frozenset[int]:
+        """A body that is used in very many ways counts as used entirely from then on, so that the work stays linear."""
+        count = self._uses[id(checked)] = self._uses.get(id(checked), 0) + 1
+        return used if count <= MOST_USES else frozenset(range(len(checked.program.outputs)))
+
+    def silent(self, checked: Checked) -> bool:
+        """Whether the body and all bodies inside it communicate nothing, dead or alive."""
+        found = self._silent.get(id(checked))
+        if found is None:
+            found = all(
+                not effect.collectives and all(self.silent(inner.body) for inner in effect.inner)
+                for effect in checked.effects
+            )
+            self._silent[id(checked)] = found
+        return found
+
+    def _price(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
+        alive, _, needed = self.live(checked, used)
+        equations = checked.program.equations
+        rows: dict[tuple[object, ...], Charge] = {}
+        moved: set[tuple[object, ...]] = set()
+        for effect in checked.effects:
+            if effect.index not in alive:
+                continue
+            equation = equations[effect.index]
+            for collective in effect.collectives:
+                if collective.subject >= 0:
+                    subject = equation.inputs[collective.subject]
+                    move = (subject, collective.kind, collective.axes, collective.payload)
+                    if move in moved:
+                        continue
+                    moved.add(move)
+                _add(rows, Charge(equation.line, equation.primitive, collective, 1, (), collective.exactness))
+            for inner in effect.inner:
+                wanted = _wanted(self, inner, equation.binders, needed)
+                for charge in self.body(inner.body, wanted):
+                    times = None if charge.times is None or inner.times is None else charge.times * inner.times
+                    exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
+                    inside = (inner.label, *charge.inside)
+                    _add(rows, Charge(charge.line, charge.primitive, charge.collective, times, inside, exactness))
+        return list(rows.values())
+
+    def live(self, checked: Checked, used: frozenset[int]) -> _Live:
+        """What the used results of a body need."""
+        key = (id(checked), used)
+        found = self._live.get(key)
+        if found is not None:
+            return found
+        program = checked.program
+        inner_of = {effect.index: effect.inner for effect in checked.effects if effect.inner}
+        needed = {atom for index, atom in enumerate(program.outputs) if index in used and not isinstance(atom, Literal)}
+        alive: set[int] = set()
+        for index in range(len(program.equations) - 1, -1, -1):
+            equation = program.equations[index]
+            binders = equation.binders
+            if not (
+                not binders
+                or any(name in needed for name in binders if name != "_")
+                or equation.primitive in EFFECTFUL
+                or equation.cell is not None
+            ):
+                continue
+            alive.add(index)
+            if index in inner_of:
+                needed.update(self._needed_by(inner_of[index], equation.inputs, binders, needed))
+            else:
+                needed.update(atom for atom in equation.inputs if not isinstance(atom, Literal))
+        inputs = (*program.constants, *program.inputs)
+        reads = frozenset(index for index, name in enumerate(inputs) if name in needed)
+        found = self._live[key] = _Live(frozenset(alive), reads, frozenset(needed))
+        return found
+
+    def _needed_by(
+        self, inners: Iterable[Inner], inputs: tuple[object, ...], binders: tuple[str, ...], needed: set[str]
+    ) -> set[str]:
+        """The operands that the used results of an equation with bodies need."""
+        used: set[str] = set()
+        for inner in inners:
+            for position, atom in enumerate(inputs):
+                if position < inner.offset and isinstance(atom, str):
+                    used.add(atom)
+            if inner.every:
+                return {atom for atom in inputs if isinstance(atom, str)}
+            for position in self.live(inner.body, _wanted(self, inner, binders, needed)).reads:
+                if position + inner.offset < len(inputs):
+                    atom = inputs[position + inner.offset]
+                    if isinstance(atom, str):
+                        used.add(atom)
+        return used
+
+
+def _wanted(pricing: _Pricing, inner: Inner, binders: tuple[str, ...], needed: Iterable[str]) -> frozenset[int]:
+    """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
+    if inner.every:
+        return frozenset(range(len(inner.body.program.outputs)))
+    names = set(needed)
+    wanted = frozenset(index for index, name in enumerate(binders) if name in names and name != "_")
+    if inner.carry is None:
+        return wanted
+    first, count = inner.carry
+    while True:
+        reads = pricing.live(inner.body, wanted).reads
+        grown = wanted | {position - first for position in reads if first <= position < first + count}
+        if grown == wanted:
+            return wanted
+        wanted = grown
+
+
+def _add(rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
+    """Add a charge; the same collective at the same place adds up."""
+    if len(rows) >= MOST_ROWS:
+        charge.inside = ("several paths",)
+    key = (charge.line, charge.primitive, charge.collective, charge.exactness, charge.inside, charge.times is None)
+    found = rows.get(key)
+    if found is None:
+        rows[key] = charge
+    elif found.times is not None and charge.times is not None:
+        found.times += charge.times

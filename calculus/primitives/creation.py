@@ -1,0 +1,64 @@
+"""Primitives that make arrays: from nothing, from a key, or from other bits. Seeds B21, B24."""
+
+from __future__ import annotations
+
+from calculus.parameters import dims, integer, required
+from calculus.primitives.declaration import Primitive, Site, named_dtype
+from calculus.primitives.elementwise import aligned
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, creation
+from calculus.types import DTYPES, SHORT_NAMES
+
+
+def _shape_scheme(site: Site) -> Scheme:
+    return creation(dims(site.parameters, "shape"))
+
+
+def _scalar_scheme(site: Site) -> Scheme:
+    return creation(())
+
+
+def _bits_scheme(site: Site) -> Scheme:
+    """Each key draws an array: `[i] -> [i,j]`, the drawn dims made whole on every device."""
+    keys, drawn = site.shapes[0], dims(site.parameters, "shape")
+    indices = tuple((dim,) for dim in range(len(keys)))
+    made = range(len(keys), len(keys) + len(drawn))
+    return Scheme(
+        (indices,), ((*indices, *((dim,) for dim in made)),), (*keys, *drawn), dict.fromkeys(made, "whole")
+    )
+
+
+def _bits_dtype(site: Site) -> tuple[str, ...]:
+    return (f"u{integer(required(site.parameters, 'bit_width'), 'bit_width')}",)
+
+
+def _bitcast_dtype(site: Site) -> tuple[str, ...]:
+    target = SHORT_NAMES.get(str(site.parameters.get("new_dtype")), "")
+    source = site.dtypes[0]
+    if source not in DTYPES or target not in DTYPES or DTYPES[source][1] != DTYPES[target][1]:
+        raise refuse(
+            "unmodelled-construct",
+            f"a bitcast from {source} to {target or site.parameters.get('new_dtype')}",
+            because="between dtypes of different widths a bitcast adds or drops a dim, which is not written",
+            place=Place("parameter", name="new_dtype"),
+        )
+    return (target,)
+
+
+def _iota(np, p):  # type: ignore[no-untyped-def]
+    shape, dim = p["shape"], p["dimension"]
+    steps = np.arange(shape[dim]).reshape([-1 if index == dim else 1 for index in range(len(shape))])
+    return np.broadcast_to(steps, shape).astype(str(p["dtype"]))
+
+
+def _bitcast(np, p, x):  # type: ignore[no-untyped-def]
+    return x.view(str(p["new_dtype"]))
+
+
+CREATION = (
+    Primitive("iota", (), "", _shape_scheme, named_dtype("dtype"), target="sharding", kernel=_iota),
+    Primitive("empty", (), "", _shape_scheme, named_dtype("dtype"), target="printed"),
+    Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype")),
+    Primitive("random_bits", ("key",), "; key", _bits_scheme, _bits_dtype, accepts="o"),
+    Primitive("bitcast_convert_type", ("x",), "; x", aligned, _bitcast_dtype, kernel=_bitcast),
+)

@@ -1,0 +1,129 @@
+"""What one declaration says. From it the rules derive everything else; nothing about a primitive stands elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from calculus.programs import Parameters
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, Shape
+from calculus.types import SHORT_NAMES, ArrayType, Type
+
+
+class Site(NamedTuple):
+    """One use of a primitive, as its declaration sees it. dtypes: `None` for a literal printed without a type. printed:
+    the result types as printed, where they are."""
+
+    parameters: Parameters
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[str | None, ...]
+    printed: tuple[Type | None, ...]
+
+    def printed_shape(self) -> Shape:
+        """The printed shape of the only result, for primitives that print theirs nowhere else. Refuses `choose-type`
+        where none is printed."""
+        type = self.printed[0] if self.printed else None
+        if not isinstance(type, ArrayType):
+            raise refuse(
+                "choose-type",
+                "the shape of the result is printed nowhere",
+                because="this primitive takes its shape from a parameter that JAX does not print",
+                help="write the result's type after its name",
+                place=Place("binder", 0),
+            )
+        return type.shape
+
+
+SchemeOf: TypeAlias = Callable[[Site], Scheme]
+DtypesOf: TypeAlias = Callable[[Site], "tuple[str, ...]"]
+Kernel: TypeAlias = Callable[..., Any]
+"""`kernel(np, parameters, *blocks)`: the function the primitive computes, given numpy (loaded by whoever runs it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One row of the table.
+
+    operands: their names, in order; a last name ending in `...` stands for any number.
+    linearity: the signature in the notation of `calculus.linearity` (or the signature at one site): `x | y` separately
+        linear, `x y` jointly, `/ x` nonlinear and differentiable, `; x` without a derivative.
+    scheme: the index scheme at a site.
+    dtypes: the result dtypes at a site.
+    target: how a caller asks for a sharding other than the derived one: "" not at all, "printed" in a parameter that
+        JAX does not print (so the printed type says it), else the name of the parameter that says it.
+    kernel: what it computes; `None` where the scheme says it (a contraction, a broadcast).
+    accepts: the classes of dtypes it computes on (`f`, `i`, `u`, `b`, `c`, `o`), of its first operand.
+    joins: where it commutes with a pending maximum or minimum, in the notation of `calculus.signatures`.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    linearity: str | Callable[[Site], str]
+    scheme: SchemeOf
+    dtypes: DtypesOf
+    target: str = ""
+    kernel: Kernel | None = None
+    accepts: str = "fiubco"
+    joins: str = ""
+
+    def signature(self, site: Site) -> str:
+        """The linearity signature at a site."""
+        return self.linearity if isinstance(self.linearity, str) else self.linearity(site)
+
+
+NUMBERS: Final = "fiuc"
+INEXACT: Final = "fc"
+
+
+def same_dtype(site: Site) -> tuple[str, ...]:
+    """All operands have one dtype, and the result has it. Refuses `dtype` otherwise."""
+    return (_one_dtype(site.dtypes, range(len(site.dtypes))),)
+
+
+def truth(site: Site) -> tuple[str, ...]:
+    """All operands have one dtype; the result is a truth value."""
+    _one_dtype(site.dtypes, range(len(site.dtypes)))
+    return ("bool",)
+
+
+def _one_dtype(dtypes: tuple[str | None, ...], positions: range) -> str:
+    found: str | None = None
+    for index in positions:
+        dtype = dtypes[index]
+        if dtype is None or dtype == found:
+            continue
+        if found is not None:
+            raise refuse(
+                "dtype",
+                f"operand {index} is {dtype} among operands of {found}",
+                because="the operation is defined within one dtype",
+                help="insert a convert_element_type",
+                place=Place("operand", index),
+            )
+        found = dtype
+    if found is None:
+        raise refuse("choose-type", "no operand says which dtype this is", place=Place("operand", 0))
+    return found
+
+
+def like_operands(first: int, last: int | None = None) -> DtypesOf:
+    """The operands from `first` up to `last` (excluded) have one dtype, and the result has it."""
+
+    def dtypes(site: Site) -> tuple[str, ...]:
+        return (_one_dtype(site.dtypes, range(len(site.dtypes))[first:last]),)
+
+    return dtypes
+
+
+def named_dtype(parameter: str) -> DtypesOf:
+    """The dtype that a parameter names, by its long name."""
+
+    def dtypes(site: Site) -> tuple[str, ...]:
+        name = str(site.parameters.get(parameter, ""))
+        if not name:
+            raise refuse("bad-parameter", f"parameter {parameter} is missing")
+        return (SHORT_NAMES.get(name, name),)
+
+    return dtypes

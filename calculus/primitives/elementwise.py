@@ -1,0 +1,169 @@
+"""Elementwise primitives: every operand aligned with the result, element by element.
+
+A line is a declaration: name, linearity, kernel. Seeds A20, A22, B25.
+"""
+
+from __future__ import annotations
+
+from calculus.primitives.declaration import (
+    INEXACT,
+    NUMBERS,
+    DtypesOf,
+    Kernel,
+    Primitive,
+    Site,
+    like_operands,
+    named_dtype,
+    same_dtype,
+    truth,
+)
+from calculus.schemes import Scheme, elementwise
+from calculus.types import DTYPES, SHORT_NAMES, dtype_class
+
+
+def aligned(site: Site) -> Scheme:
+    """`([i,j], ...) -> [i,j]`."""
+    return elementwise(site.shapes)
+
+
+def _row(
+    name: str,
+    operands: str,
+    linearity: str,
+    kernel: Kernel | None,
+    accepts: str = "fiubco",
+    dtypes: DtypesOf = same_dtype,
+) -> Primitive:
+    return Primitive(name, tuple(operands.split()), linearity, aligned, dtypes, kernel=kernel, accepts=accepts)
+
+
+def _division(site: Site) -> str:
+    """Division of integers rounds, so it is additive in neither operand."""
+    return "x / y" if dtype_class(site.dtypes[0] or "f32") in "fc" else "/ x y"
+
+
+def _conversion(site: Site) -> str:
+    """Additive between floating dtypes and within one dtype; an integer that widens, or a float that becomes an
+    integer, does not convert sums to sums. Narrowing integers is a ring homomorphism."""
+    source, target = site.dtypes[0] or "f32", SHORT_NAMES.get(str(site.parameters.get("new_dtype")), "f32")
+    before, after = dtype_class(source), dtype_class(target)
+    if source == target and before in "fiuc":
+        return "x"
+    if before in "fc" and after in "fc":
+        return "x" if before == after or after == "c" else "/ x"
+    if before in "iu" and after in "iu" and DTYPES[target][1] <= DTYPES[source][1]:
+        return "x"
+    return "/ x"
+
+
+def _power(site: Site) -> str:
+    return "x" if site.parameters.get("y") == 1 else "/ x"
+
+
+def _convert(np, p, x):  # type: ignore[no-untyped-def]
+    return x.astype(str(p["new_dtype"]))
+
+
+def _logistic(np, p, x):  # type: ignore[no-untyped-def]
+    return 1 / (1 + np.exp(-x))
+
+
+def _erf(np, p, x):  # type: ignore[no-untyped-def]
+    from math import erf
+
+    return np.vectorize(erf, otypes=[x.dtype])(x)
+
+
+def _erf_inv(np, p, x):  # type: ignore[no-untyped-def]
+    from statistics import NormalDist
+
+    quantile = NormalDist().inv_cdf
+    return np.vectorize(lambda value: quantile((value + 1) / 2) / 2**0.5, otypes=[x.dtype])(x)
+
+
+def _select(np, p, which, *cases):  # type: ignore[no-untyped-def]
+    return np.choose(np.broadcast_to(which, cases[0].shape).astype(int), cases)
+
+
+def _reduce_precision(np, p, x):  # type: ignore[no-untyped-def]
+    mantissa, exponent = np.frexp(x)
+    scale = 2.0 ** (int(p["mantissa_bits"]) + 1)
+    return np.ldexp(np.round(mantissa * scale) / scale, exponent).astype(x.dtype)
+
+
+# fmt: off
+ELEMENTWISE = (
+    # linear
+    _row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS),
+    _row("add_any", "x y", "x y", lambda np, p, x, y: x + y),
+    _row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS),
+    _row("neg", "x", "x", lambda np, p, x: -x, NUMBERS),
+    _row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", "f32"),)),
+    _row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", "f32"),)),
+    _row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=lambda site: ({"f32": "c64", "f64": "c128"}.get(site.dtypes[0] or "", "c64"),)),
+    _row("copy", "x", "x", lambda np, p, x: x.copy()),
+    _row("copy_p", "x", "x", lambda np, p, x: x.copy()),
+    _row("stop_gradient", "x", "x", lambda np, p, x: x),
+    # bilinear, and linear in the numerator
+    _row("mul", "x y", "x | y", lambda np, p, x, y: x * y, NUMBERS),
+    Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=lambda np, p, x, y: x / y if x.dtype.kind in "fc" else np.trunc(x / y).astype(x.dtype), accepts=NUMBERS),
+    # nonlinear, differentiable
+    _row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
+    _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=like_operands(0, 1)),
+    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=lambda np, p, x: x ** int(p["y"]), accepts=NUMBERS),
+    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y)),
+    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y)),
+    _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high)),
+    _row("atan2", "x y", "/ x y", lambda np, p, x, y: np.arctan2(x, y), INEXACT),
+    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), NUMBERS, dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", site.dtypes[0] or "f32"),)),
+    _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS),
+    _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f"),
+    _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f"),
+    _row("round", "x", "/ x", lambda np, p, x: np.round(x) if p["rounding_method"] == 1 else np.trunc(x + np.copysign(0.5, x)), "f"),
+    _row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
+    _row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
+    _row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT),
+    _row("rsqrt", "x", "/ x", lambda np, p, x: 1 / np.sqrt(x), INEXACT),
+    _row("cbrt", "x", "/ x", lambda np, p, x: np.cbrt(x), "f"),
+    _row("exp", "x", "/ x", lambda np, p, x: np.exp(x), INEXACT),
+    _row("exp2", "x", "/ x", lambda np, p, x: np.exp2(x), INEXACT),
+    _row("expm1", "x", "/ x", lambda np, p, x: np.expm1(x), INEXACT),
+    _row("log", "x", "/ x", lambda np, p, x: np.log(x), INEXACT),
+    _row("log1p", "x", "/ x", lambda np, p, x: np.log1p(x), INEXACT),
+    _row("logistic", "x", "/ x", _logistic, INEXACT),
+    _row("sin", "x", "/ x", lambda np, p, x: np.sin(x), INEXACT),
+    _row("cos", "x", "/ x", lambda np, p, x: np.cos(x), INEXACT),
+    _row("tan", "x", "/ x", lambda np, p, x: np.tan(x), INEXACT),
+    _row("asin", "x", "/ x", lambda np, p, x: np.arcsin(x), INEXACT),
+    _row("acos", "x", "/ x", lambda np, p, x: np.arccos(x), INEXACT),
+    _row("atan", "x", "/ x", lambda np, p, x: np.arctan(x), INEXACT),
+    _row("sinh", "x", "/ x", lambda np, p, x: np.sinh(x), INEXACT),
+    _row("cosh", "x", "/ x", lambda np, p, x: np.cosh(x), INEXACT),
+    _row("tanh", "x", "/ x", lambda np, p, x: np.tanh(x), INEXACT),
+    _row("asinh", "x", "/ x", lambda np, p, x: np.arcsinh(x), INEXACT),
+    _row("acosh", "x", "/ x", lambda np, p, x: np.arccosh(x), INEXACT),
+    _row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
+    _row("erf", "x", "/ x", _erf, "f"),
+    _row("erf_inv", "x", "/ x", _erf_inv, "f"),
+    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts=INEXACT),
+    # choices and conversions
+    Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select),
+    Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), kernel=_convert),
+    # without a derivative
+    _row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
+    _row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),
+    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, dtypes=truth),
+    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, dtypes=truth),
+    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, dtypes=truth),
+    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, dtypes=truth),
+    _row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), INEXACT, dtypes=truth),
+    _row("and", "x y", "; x y", lambda np, p, x, y: x & y, "iub"),
+    _row("or", "x y", "; x y", lambda np, p, x, y: x | y, "iub"),
+    _row("xor", "x y", "; x y", lambda np, p, x, y: x ^ y, "iub"),
+    _row("not", "x", "; x", lambda np, p, x: ~x, "iub"),
+    _row("population_count", "x", "; x", lambda np, p, x: np.bitwise_count(x).astype(x.dtype), "iu"),
+    _row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
+    _row("shift_right_logical", "x y", "; x y", lambda np, p, x, y: (x.view(f"u{x.itemsize}") >> y.view(f"u{y.itemsize}")).view(x.dtype), "iu"),
+    _row("shift_right_arithmetic", "x y", "; x y", lambda np, p, x, y: (x.view(f"i{x.itemsize}") >> y.view(f"i{y.itemsize}")).view(x.dtype), "iu"),
+)
+# fmt: on

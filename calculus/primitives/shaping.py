@@ -1,0 +1,202 @@
+"""Primitives that move elements and compute none: broadcasts, transposes, reshapes, slices, concatenations."""
+
+from __future__ import annotations
+
+from calculus.parameters import dims, integer, integers, required, sequence
+from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, Shape, broadcast, permutation, regrouping, windowed
+from calculus.types import Dim
+
+
+def _broadcast_scheme(site: Site) -> Scheme:
+    """`[j] -> [i,j]`: the shape is not printed, so the printed type says it; without `broadcast_dimensions` a scalar
+    goes everywhere."""
+    result = site.printed_shape()
+    value = site.parameters.get("broadcast_dimensions")
+    placed = () if value is None else [integer(item, "broadcast_dimensions") for item in sequence(value, "broadcast_dimensions")]
+    if value is None and len(site.shapes[0]) == len(result):
+        placed = list(range(len(result)))
+    return broadcast(site.shapes[0], result, placed)
+
+
+def _reshape_scheme(site: Site) -> Scheme:
+    if site.parameters.get("dimensions") is not None:
+        raise refuse(
+            "unmodelled-construct",
+            "a reshape that permutes through dimensions=",
+            because="the scheme of such a reshape is not written",
+            help="transpose first",
+            place=Place("parameter", name="dimensions"),
+        )
+    return regrouping(site.shapes[0], dims(site.parameters, "new_sizes"))
+
+
+def _squeeze_scheme(site: Site) -> Scheme:
+    shape, dropped = site.shapes[0], integers(site.parameters, "dimensions")
+    dropped = tuple(dim % len(shape) if shape else dim for dim in dropped)
+    for dim in dropped:
+        if dim >= len(shape) or shape[dim] != 1:
+            raise refuse(
+                "shape",
+                f"squeeze drops dim {dim} of {shape}",
+                because="only dims of size 1 can be dropped",
+                place=Place("parameter", name="dimensions"),
+            )
+    return regrouping(shape, tuple(size for dim, size in enumerate(shape) if dim not in dropped))
+
+
+def _expand_scheme(site: Site) -> Scheme:
+    shape, added = site.shapes[0], integers(site.parameters, "dimensions")
+    result: list[Dim] = list(shape)
+    for dim in sorted(added):
+        result.insert(dim, 1)
+    return regrouping(shape, tuple(result))
+
+
+def _slice_scheme(site: Site) -> Scheme:
+    """A dim that is taken entire passes through; a dim that is cut is needed whole."""
+    shape = site.shapes[0]
+    start, limit = dims(site.parameters, "start_indices"), dims(site.parameters, "limit_indices")
+    printed = site.parameters.get("strides")
+    strides: Shape = (1,) * len(shape) if printed is None else dims(site.parameters, "strides")
+    if not len(start) == len(limit) == len(strides) == len(shape):
+        raise refuse("shape", f"slice bounds for {len(start)} dims of an operand of rank {len(shape)}")
+    result: list[Dim] = []
+    cut: list[int] = []
+    for dim, (size, low, high, step) in enumerate(zip(shape, start, limit, strides, strict=True)):
+        if low == 0 and high == size and step == 1:
+            result.append(size)
+            continue
+        cut.append(dim)
+        numbers = (size, low, high, step)
+        if any(isinstance(number, str) for number in numbers):
+            result.append(_printed_dim(site, dim))
+            continue
+        whole, first, last, stride = (number for number in numbers if isinstance(number, int))
+        if not (0 <= first <= last <= whole and stride >= 1):
+            raise refuse(
+                "shape",
+                f"slice [{first}:{last}:{stride}] of dim {dim}, which has size {whole}",
+                because="a slice stays inside its operand",
+                place=Place("parameter", name="limit_indices"),
+            )
+        result.append(-(-(last - first) // stride))
+    return windowed([shape], tuple(result), cut)
+
+
+def _printed_dim(site: Site, dim: int) -> Dim:
+    shape = site.printed_shape()
+    return shape[dim] if dim < len(shape) else 0
+
+
+def _pad_scheme(site: Site) -> Scheme:
+    """Dims with no padding pass through; the others are needed whole. The padding value is a scalar."""
+    shape = site.shapes[0]
+    config = [
+        tuple(integer(item, "padding_config") for item in sequence(row, "padding_config"))
+        for row in sequence(required(site.parameters, "padding_config"), "padding_config")
+    ]
+    if len(config) != len(shape) or any(len(row) != 3 for row in config) or site.shapes[1] != ():
+        raise refuse("shape", f"padding_config has {len(config)} rows for an operand of rank {len(shape)}")
+    result: list[Dim] = []
+    padded: list[int] = []
+    for dim, (size, (low, high, interior)) in enumerate(zip(shape, config, strict=True)):
+        if low == high == interior == 0:
+            result.append(size)
+        else:
+            padded.append(dim)
+            if isinstance(size, str):
+                result.append(_printed_dim(site, dim))
+            else:
+                result.append(max(0, low + high + size + interior * max(0, size - 1)))
+    scheme = windowed([shape], tuple(result), padded)
+    return Scheme((*scheme.operands, ()), scheme.results, scheme.sizes, scheme.roles)
+
+
+def _concatenate_scheme(site: Site) -> Scheme:
+    dim = integer(required(site.parameters, "dimension"), "dimension")
+    first = site.shapes[0]
+    if not 0 <= dim < len(first):
+        raise refuse("bad-parameter", f"concatenate along dim {dim} of operands of rank {len(first)}")
+    parts = [shape[dim] for shape in site.shapes if len(shape) == len(first)]
+    numbers = [part for part in parts if isinstance(part, int)]
+    total: Dim = sum(numbers) if len(numbers) == len(parts) else _printed_dim(site, dim)
+    return windowed(site.shapes, (*first[:dim], total, *first[dim + 1 :]), [dim])
+
+
+def _split_scheme(site: Site) -> Scheme:
+    shape = site.shapes[0]
+    sizes, dim = dims(site.parameters, "sizes"), integer(required(site.parameters, "axis"), "axis")
+    if not 0 <= dim < len(shape) or _total(sizes) != shape[dim]:
+        raise refuse(
+            "shape",
+            f"split of dim {dim} of {shape} into {sizes}",
+            because="the parts make up the dim",
+            place=Place("parameter", name="sizes"),
+        )
+    scheme = windowed([shape], (*shape[:dim], sizes[0], *shape[dim + 1 :]), [dim])
+    results = [scheme.results[0]]
+    all_sizes, roles = list(scheme.sizes), dict(scheme.roles)
+    for size in sizes[1:]:
+        roles[len(all_sizes)] = "whole"
+        results.append((*scheme.results[0][:dim], (len(all_sizes),), *scheme.results[0][dim + 1 :]))
+        all_sizes.append(size)
+    return Scheme(scheme.operands, tuple(results), all_sizes, roles)
+
+
+def _total(sizes: Shape) -> Dim:
+    return sum(size for size in sizes if isinstance(size, int))
+
+
+def _rev_scheme(site: Site) -> Scheme:
+    return windowed([site.shapes[0]], site.shapes[0], integers(site.parameters, "dimensions"))
+
+
+def _rev(np, p, x):  # type: ignore[no-untyped-def]
+    return np.flip(x, p["dimensions"])
+
+
+def _slice(np, p, x):  # type: ignore[no-untyped-def]
+    strides = p["strides"] or (1,) * x.ndim
+    return x[tuple(map(slice, p["start_indices"], p["limit_indices"], strides))]
+
+
+def _pad(np, p, x, value):  # type: ignore[no-untyped-def]
+    config = [[int(str(item)) if isinstance(item, int) else int(item.arguments[0]) for item in row] for row in p["padding_config"]]
+    shape = [low + high + size + inner * max(0, size - 1) for size, (low, high, inner) in zip(x.shape, config, strict=True)]
+    spread = np.full([max(0, size - min(low, 0) - min(high, 0)) for size, (low, high, _) in zip(shape, config, strict=True)], value, x.dtype)
+    spread[tuple(
+        slice(max(low, 0), max(low, 0) + size + inner * max(0, size - 1), inner + 1)
+        for size, (low, _, inner) in zip(x.shape, config, strict=True)
+    )] = x
+    return spread[tuple(
+        slice(-min(low, 0), spread.shape[dim] + min(high, 0)) for dim, (low, high, _) in enumerate(config)
+    )]
+
+
+def _concatenate(np, p, *parts):  # type: ignore[no-untyped-def]
+    return np.concatenate(parts, axis=p["dimension"])
+
+
+def _split(np, p, x):  # type: ignore[no-untyped-def]
+    return np.split(x, np.cumsum(p["sizes"])[:-1], axis=p["axis"])
+
+
+def _split_dtypes(site: Site) -> tuple[str, ...]:
+    return same_dtype(site) * len(dims(site.parameters, "sizes"))
+
+
+SHAPING = (
+    Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed"),
+    Primitive("transpose", ("x",), "x", lambda site: permutation(site.shapes[0], integers(site.parameters, "permutation")), same_dtype),
+    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding"),
+    Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype),
+    Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype),
+    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice),
+    Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad),
+    Primitive("concatenate", ("x...",), "x...", _concatenate_scheme, like_operands(0), kernel=_concatenate),
+    Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split),
+    Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev),
+)
+

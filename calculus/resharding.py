@@ -1,0 +1,158 @@
+"""Resharding: the cast between placements, asked for and never inserted. Seeds A19, A24, A27, A33, B10, B13, B34, B35."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calculus.communication import COMPILER, UNKNOWN, Collective, move
+from calculus.judgments import need, rule
+from calculus.meshes import AxisMode
+from calculus.parameters import mesh, required, spec
+from calculus.programs import Call, Equation, Literal
+from calculus.refusals import Place, refuse
+from calculus.rules import Operand, Typing
+from calculus.types import ArrayType, array_type, same
+
+if TYPE_CHECKING:
+    from calculus.checking import Checker, Scope
+    from calculus.effects import Inner
+
+
+@rule
+def reshard(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+        Γ ⊢ x : τ      σ has the shape, dtype, memory and varying axes of τ
+        ─────────────────────────────────────────────────────────────────── reshard
+        Γ ⊢ reshard x : σ ▷ move(τ, σ)
+
+    The target is not printed, so the printed type says it. The value is kept: pending sums that σ does not have are
+    finished, casts down the chain R ≼ S ≼ U are free, and dims move.
+    """
+    _single(equation, operands, "reshard")
+    source, target = _operand_type(operands[0]), equation.types[0]
+    if target is None:
+        raise refuse(
+            "choose-type",
+            "reshard does not print its target, and the result has no type",
+            because="a reshard may lead to any placement",
+            help="write the result's type after its name",
+            place=Place("binder", 0),
+        )
+    if source is None and isinstance(operands[0], Literal) and isinstance(target, ArrayType):
+        source = array_type(target.dtype)  # the older dialect prints no type on literals
+    if not isinstance(target, ArrayType) or source is None:
+        raise refuse("dtype", f"reshard of {source} to {target}", place=Place("binder", 0))
+    for code, differs in (
+        ("shape", source.shape != target.shape),
+        ("dtype", source.dtype != target.dtype),
+        ("memory", source.memory != target.memory),
+    ):
+        need(
+            not differs,
+            code,
+            lambda: f"reshard takes {source} to {target}",
+            because="a reshard changes where an array lies, and nothing else",
+            help=f"keep {source.dtype}{list(source.shape)} and change its axes only",
+            place=Place("binder", 0),
+        )
+    need(
+        set(source.varying) == set(target.varying),
+        "no-cast",
+        lambda: f"reshard takes {source} to {target}",
+        because="a reshard moves along explicit axes; along manual ones a value is moved by casts and collectives",
+        help="use pvary, psum or the like inside the shard_map",
+        place=Place("binder", 0),
+    )
+    meshes = scope.mesh_of(source), scope.mesh_of(target)
+    for type in (source, target):
+        _only_explicit(type, source, target, scope)
+    if source.plain:
+        return Typing((target,)), (), True
+    moved = move(source, target, meshes[0], None if target.plain else meshes[1])
+    return Typing((target,), tuple(collective.of(0) for collective in moved)), (), True
+
+
+def _only_explicit(type: ArrayType, source: ArrayType, target: ArrayType, scope: Scope) -> None:
+    """Along a manual axis the R/U state changes by a cast or collective of its own, never by a reshard."""
+    mesh = scope.mesh_of(type)
+    for axis in (*type.unreduced, *type.reduced):
+        if mesh.mode(axis) is AxisMode.MANUAL and source.state(axis) != target.state(axis):
+            raise refuse(
+                "no-cast",
+                f"reshard takes {source} to {target} along {axis}, which is manual here",
+                because="a reshard moves along explicit axes; along manual ones a value is moved by casts and collectives",
+                help="use preduced, unreduced_psum or the like",
+                place=Place("binder", 0),
+            )
+
+
+@rule
+def sharding_constraint(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+        Γ ⊢ x : τ      on explicit axes, the constraint is what τ says
+        ────────────────────────────────────────────────────────────── sharding-constraint
+        Γ ⊢ sharding_constraint x : τ ▷ on auto axes, whatever the compiler chooses
+    """
+    _single(equation, operands, "sharding_constraint")
+    source = _operand_type(operands[0])
+    if source is None:
+        raise refuse("dtype", "sharding_constraint takes an array", place=Place("operand", 0))
+    sharding = required(equation.parameters, "sharding")
+    asked = spec(sharding, "sharding")
+    where = (mesh(sharding.keyword("mesh"), "sharding") if isinstance(sharding, Call) else None) or scope.mesh
+    hints: list[str] = []
+    if asked is not None:
+        need(
+            len(asked.dims) <= source.rank,
+            "shape",
+            lambda: f"the constraint names {len(asked.dims)} dims of {source}",
+            place=Place("parameter", name="sharding"),
+        )
+        for dim, axes in enumerate(asked.dims):
+            if axes is None:
+                continue
+            hints += [axis for axis in axes if where.mode(axis) is AxisMode.AUTO]
+            asserted = tuple(axis for axis in axes if where.mode(axis) is not AxisMode.AUTO)
+            need(
+                asserted == source.axes[dim],
+                "sharding",
+                lambda dim=dim, asserted=asserted: (  # type: ignore[misc]
+                    f"the constraint asserts that dim {dim} is sharded on ({','.join(asserted)}), and the operand is {source}"
+                ),
+                because="on explicit axes a constraint asserts what the type says; it moves nothing",
+                help="reshard instead, or correct the constraint",
+                place=Place("parameter", name="sharding"),
+            )
+    result = equation.types[0]
+    if result is not None and not same(result, source):
+        raise refuse(
+            "inconsistent-type",
+            f"the result is printed as {result}; the operand is {source}",
+            because="a constraint does not change the type",
+            help=f"bind it at {source}",
+            place=Place("binder", 0),
+        )
+    checker.compiler_axes.update(hints)
+    moved = (Collective(UNKNOWN, tuple(hints), None, None, COMPILER),) if hints else ()
+    return Typing((source,), moved), (), True
+
+
+def _single(equation: Equation, operands: Sequence[Operand], what: str) -> None:
+    need(
+        len(operands) == 1 and len(equation.types) == 1,
+        "arity",
+        lambda: f"{what} has one operand and one result, not {len(operands)} and {len(equation.types)}",
+        because="a placement is changed one array at a time",
+    )
+
+
+def _operand_type(operand: Operand) -> ArrayType | None:
+    type = operand.type if isinstance(operand, Literal) else operand
+    return type if isinstance(type, ArrayType) else None
+
+

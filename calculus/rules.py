@@ -1,0 +1,285 @@
+"""The type rule of the table: one rule, for every declared primitive.
+
+From the declaration come the scheme and the signature; from those the shape, the dtype, each dim's list of axes, the
+state along every axis, and what remains to communicate. Seeds A15, A20, A22, A25, B23, B25 to B28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from calculus.communication import Collective, move
+from calculus.implied import implied
+from calculus.judgments import need, rule
+from calculus.meshes import Mesh
+from calculus.parameters import Spec, spec
+from calculus.placement import conflict, derived_lists, placed, repeated
+from calculus.primitives.declaration import Primitive, Site
+from calculus.programs import Literal, Parameters
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme
+from calculus.states import state_of_results
+from calculus.types import ArrayType, Axes, Type, array_type, same
+
+Operand: TypeAlias = "Type | Literal"
+
+
+class Typing(NamedTuple):
+    """What a judgment concludes: the result types, and the collectives of the equation."""
+
+    types: tuple[Type, ...]
+    collectives: tuple[Collective, ...] = ()
+
+
+@rule
+def has_type(
+    primitive: Primitive,
+    parameters: Parameters,
+    operands: Sequence[Operand],
+    printed: tuple[Type | None, ...],
+    mesh: Mesh,
+) -> Typing:
+    """
+        the shapes fit the scheme      the dtypes fit      one memory
+        dims that travel together are cut alike, or not at all (then sliced, free)
+        along each axis: the states are in Q of scheme and signature; or all vary
+        ──────────────────────────────────────────────────────────────────────────── table
+        Γ ⊢ p x₁ … xₙ : τ ▷ what the scheme leaves to finish
+
+    Where the primitive takes a target, the target's dims replace the derived ones, and finishing is what it costs.
+    """
+    types = [_array(primitive, index, operand) for index, operand in enumerate(operands)]
+    site = Site(
+        parameters,
+        tuple(() if type is None else type.shape for type in types),
+        tuple(None if type is None else type.dtype for type in types),
+        printed,
+    )
+    _arity(primitive, len(types))
+    scheme = primitive.scheme(site)
+    need(
+        len(scheme.results) == len(printed),
+        "arity",
+        lambda: f"{primitive.name} has {len(scheme.results)} results, and {len(printed)} are bound",
+        because="every result has a name",
+        place=Place("binder", min(len(printed), len(scheme.results))),
+    )
+    dtypes = primitive.dtypes(site)
+    _accepted(primitive, types)
+    memory = _one_memory(types)
+    arrays = [type if isinstance(operand, (ArrayType)) else None for type, operand in zip(types, operands, strict=True)]
+    found: list[Type] = []
+    collectives: tuple[Collective, ...] = ()
+    for number, dtype in enumerate(dtypes):
+        target = _target(primitive, parameters, printed[number])
+        result, effect = _result(
+            primitive, site, scheme, operands, arrays, number, dtype, memory, printed[number], target, mesh
+        )
+        found.append(result)
+        collectives += effect
+    return Typing(tuple(found), collectives)
+
+
+def _result(
+    primitive: Primitive,
+    site: Site,
+    scheme: Scheme,
+    operands: Sequence[Operand],
+    arrays: Sequence[ArrayType | None],
+    number: int,
+    dtype: str,
+    memory: str,
+    printed: Type | None,
+    target: Spec | None,
+    mesh: Mesh,
+) -> tuple[ArrayType, tuple[Collective, ...]]:
+    indices = scheme.results[number]
+    shape = scheme.shape(indices)
+    said = printed if isinstance(printed, ArrayType) else None
+    if said is not None and said.shape != shape:
+        raise _disagrees("shape", printed, array_type(dtype, shape), number, "the scheme determines every size")
+    if not any(type is not None and not type.plain for type in arrays) and target is None and (
+        said is None or said.plain or not arrays
+    ):
+        result = array_type(dtype, shape, memory=memory)
+        return agreeing(result, printed, number), ()
+    place, disputed = placed(primitive, scheme, arrays, mesh, target is not None)
+    derived = None if disputed else derived_lists(scheme, indices, place, mesh)
+    if target is not None:
+        lists: tuple[Axes, ...] = tuple(
+            (target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape))
+        )
+    else:
+        lists = derived if derived is not None else ()
+        if derived is None:
+            raise conflict(primitive, scheme, arrays, disputed)
+        repeated(primitive, lists, shape, dtype)
+    unreduced, reduced, kind = state_of_results(
+        primitive.name, primitive.signature(site), primitive.operands, primitive.joins, scheme, number, operands, arrays,
+        place, lists, said, mesh,
+    )  # fmt: skip
+    varying = _variation(arrays, mesh)
+    result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
+    agreeing(result, printed, number)
+    if not any(type is not None and type.sharded for type in arrays):
+        return result, ()
+    if any(len(dim) > 1 for dim in (*indices, *(dim for one in scheme.operands for dim in one))):
+        return result, _regrouped(arrays, derived, result, mesh)
+    return result, implied(scheme, arrays, result, mesh)
+
+
+def _regrouped(
+    arrays: Sequence[ArrayType | None], derived: tuple[Axes, ...] | None, result: ArrayType, mesh: Mesh
+) -> tuple[Collective, ...]:
+    """A reshape to a target: reshape as derived, then move; where no list is derived, the operand is gathered."""
+    operand = arrays[0]
+    if operand is None or derived == result.axes:
+        return ()
+    if derived is None:
+        bare = array_type(operand.dtype, operand.shape)
+        return tuple(collective.estimated().of(0) for collective in move(operand, bare, mesh))
+    before = array_type(result.dtype, result.shape, derived)
+    return move(before, array_type(result.dtype, result.shape, result.axes), mesh)
+
+
+def _array(primitive: Primitive, index: int, operand: Operand) -> ArrayType | None:
+    if isinstance(operand, Literal):
+        type = operand.type
+        if type is None:
+            return None
+    else:
+        type = operand
+    if isinstance(type, ArrayType):
+        return type
+    raise refuse(
+        "dtype",
+        f"operand {index} of {primitive.name} is {type}, which is not an array",
+        because="a primitive of the table computes on arrays",
+        place=Place("operand", index),
+    )
+
+
+def _arity(primitive: Primitive, count: int) -> None:
+    names = primitive.operands
+    variadic = bool(names) and any(name.endswith("...") for name in names)
+    if count == len(names) or (variadic and count >= len(names)):
+        return
+    raise refuse(
+        "arity",
+        f"{primitive.name} takes {len(names)} operand{'' if len(names) == 1 else 's'} ({', '.join(names)}), not {count}",
+        because="a primitive takes the operands that it is declared with",
+        place=Place("operand", min(count, len(names))) if count > len(names) else Place(),
+    )
+
+
+def _accepted(primitive: Primitive, types: Sequence[ArrayType | None]) -> None:
+    if primitive.accepts == "fiubco" or not types:
+        return
+    first = next((type for type in types if type is not None), None)
+    if first is not None and first.dtype_class not in primitive.accepts:
+        raise refuse(
+            "dtype",
+            f"{primitive.name} does not compute on {first.dtype}",
+            because="the function is not defined on that dtype",
+            help="insert a convert_element_type",
+            place=Place("operand", 0),
+        )
+
+
+def _one_memory(types: Sequence[ArrayType | None]) -> str:
+    found: str | None = None
+    for index, type in enumerate(types):
+        if type is None or not type.rank and type.memory == "":
+            continue
+        if found is not None and type.memory != found:
+            raise refuse(
+                "memory",
+                f"operand {index} lives in {type.memory or 'device'} memory, an operand before it in {found or 'device'}",
+                because="a device computes on arrays in one memory",
+                help="insert a device_put",
+                place=Place("operand", index),
+            )
+        found = type.memory
+    return found or ""
+
+
+def _target(primitive: Primitive, parameters: Parameters, printed: Type | None) -> Spec | None:
+    """The sharding that was asked for: by a parameter, or by the printed type where JAX prints no parameter."""
+    if not primitive.target:
+        return None
+    for name in ("out_sharding", "sharding"):
+        if name in parameters:
+            asked = spec(parameters[name], name)
+            if asked is not None or primitive.target == "printed":
+                return asked
+    if primitive.target == "printed" and isinstance(printed, ArrayType):
+        return Spec(printed.axes, printed.unreduced, printed.reduced, printed.kind)
+    return None
+
+
+def _variation(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
+    """In manual mode V is pointwise: along an axis, all operands vary or none does. Seeds A42, A47."""
+    first = next((type for type in arrays if type is not None), None)
+    if first is None or not any(type is not None and type.varying for type in arrays):
+        return ()
+    union: dict[str, int] = {}
+    for index, type in enumerate(arrays):
+        if type is not None:
+            for axis in type.varying:
+                union.setdefault(axis, index)
+    for axis, witness in union.items():
+        for index, type in enumerate(arrays):
+            if type is None or axis in type.varying:
+                continue
+            state = type.state(axis)
+            if state == "N":
+                raise refuse(
+                    "mixed-variation",
+                    f"operand {witness} varies over {axis} and operand {index}, {type}, does not",
+                    because=f"the transpose would have to sum operand {index}'s cotangent over {axis}, unasked",
+                    help=f"cast operand {index} with pvary over {axis}: free here, a psum in the backward pass",
+                    place=Place("operand", index),
+                )
+            cast = f"reduced_vary_cast over {axis}, free both ways" if state == "R" else f"unreduced_psum over {axis}"
+            raise refuse(
+                "state",
+                f"operand {witness} varies over {axis} and operand {index}, {type}, is {_WORDS[state]}",
+                because="devices hold unrelated values along a varying axis, so nothing sums or agrees there",
+                help=f"cast operand {index} first: {cast}",
+                place=Place("operand", index),
+            )
+    return mesh.in_order(union)
+
+
+_WORDS: Mapping[str, str] = {"R": "reduced along it", "U": "unreduced along it", "S": "sharded on it", "V": "varying"}
+
+
+def agreeing(result: ArrayType, printed: Type | None, number: int) -> ArrayType:
+    """Compare an inferred type with the printed one. Raises `Refused` with the first difference."""
+    if printed is None or same(result, printed):
+        return result
+    if not isinstance(printed, ArrayType):
+        raise _disagrees("inconsistent-type", printed, result, number, "the primitive makes an array")
+    for code, differs, because in (
+        ("shape", printed.shape != result.shape, "the scheme determines every size"),
+        ("dtype", printed.dtype != result.dtype, "the operands' dtypes determine the result's"),
+        ("memory", printed.memory != result.memory, "the operands' memory is the result's"),
+        ("sharding", printed.axes != result.axes, "dims keep the axes of the operand dims they come from"),
+    ):
+        if differs:
+            raise _disagrees(code, printed, result, number, because)
+    raise _disagrees("result-state", printed, result, number, "the operands' states determine the result's")
+
+
+def _disagrees(code: str, printed: Type | None, inferred: ArrayType, number: int, because: str) -> Exception:
+    shown = f"shape {list(inferred.shape)}" if code == "shape" else str(inferred)
+    return refuse(
+        code,
+        f"the result is printed as {printed}; the operands make it {shown}",
+        because=because,
+        help=f"bind it at {inferred}" if code != "shape" else "correct the size, or the operands",
+        place=Place("binder", number),
+    )
+
+

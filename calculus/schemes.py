@@ -1,0 +1,356 @@
+"""Index schemes: which dims of a primitive's operands and results travel together.
+
+A scheme is an einsum with more roles. Each dim is a list of *factors*, major first (several where a reshape groups
+them, none where a dim of size 1 is broadcast). A factor is
+
+* passed through, if operands and results have it;
+* broadcast, if only results have it;
+* reduced, if only operands have it, with the monoid in `roles` (`sum`, `max`, `min`, `prod`, `or`, `and`);
+* needed whole, if its role says `whole`: the primitive looks along it (a slice, a sort, a cumulative sum), so that no
+  device can do its part with a block of it.
+
+Shape, sharding, linearity, transpose and communication of a primitive are derived from its scheme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from calculus.judgments import need
+from calculus.refusals import Place, refuse
+from calculus.types import Dim
+
+Factor: TypeAlias = int
+Shape: TypeAlias = "tuple[Dim, ...]"
+Indices: TypeAlias = "tuple[tuple[Factor, ...], ...]"
+"""One array's index list: per dim, its factors."""
+
+
+class Scheme:
+    """An index scheme. operands, results: one index list per array. sizes: each factor's size. roles: of the factors
+    that are reduced or needed whole; all others are passed through or broadcast."""
+
+    __slots__ = ("operands", "results", "roles", "sizes")
+
+    def __init__(
+        self,
+        operands: tuple[Indices, ...],
+        results: tuple[Indices, ...],
+        sizes: Sequence[Dim],
+        roles: Mapping[Factor, str] | None = None,
+    ) -> None:
+        self.operands = operands
+        self.results = results
+        self.sizes = sizes
+        self.roles: Mapping[Factor, str] = roles or {}
+
+    def shape(self, indices: Indices) -> Shape:
+        """The shape of an array with this index list."""
+        sizes = self.sizes
+        return tuple(
+            sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices
+        )
+
+    def __str__(self) -> str:
+        def show(indices: Indices) -> str:
+            dims = ("1" if not dim else _LETTERS[dim[0]] if len(dim) == 1 else _group(dim) for dim in indices)
+            return f"[{','.join(dims)}]"
+
+        roles = ", ".join(f"{_LETTERS[factor]} {role}" for factor, role in self.roles.items())
+        arrow = f"({', '.join(map(show, self.operands))}) -> {', '.join(map(show, self.results))}"
+        return f"{arrow}{f', {roles}' if roles else ''}"
+
+
+_LETTERS = [*"ijklmnopqrstuvwxyzabcdefgh", *(f"i{n}" for n in range(26, 400))]
+
+
+def _group(dim: tuple[Factor, ...]) -> str:
+    return f"({' '.join(_LETTERS[factor] for factor in dim)})"
+
+
+def _product(sizes: Iterable[Dim]) -> Dim:
+    found: Dim = 1
+    for size in sizes:
+        if isinstance(found, str) or isinstance(size, str):
+            found = str(size) if found == 1 else f"{found}*{size}" if size != 1 else found
+        else:
+            found *= size
+    return found
+
+
+def elementwise(shapes: Sequence[Shape]) -> Scheme:
+    """All operands aligned: `([i,j], [i,j]) -> [i,j]`. A dim of size 1 meets any size, and a scalar any shape, as JAX
+    0.12 prints them. Refuses `shape` where two sizes differ."""
+    first = shapes[0] if shapes else ()
+    if all(shape == first for shape in shapes):
+        indices: Indices = tuple((dim,) for dim in range(len(first)))
+        return Scheme((indices,) * len(shapes), (indices,), first)
+    rank = max(map(len, shapes))
+    sizes: list[Dim] = [1] * rank
+    for index, shape in enumerate(shapes):
+        need(
+            len(shape) in (0, rank),
+            "shape",
+            lambda index=index, shape=shape: f"operand {index} has rank {len(shape)} among operands of rank {rank}",  # type: ignore[misc]
+            because="elementwise operands have one rank, scalars aside",
+            help="broadcast the operand first",
+            place=Place("operand", index),
+        )
+        for dim, size in enumerate(shape):
+            if size == 1 or sizes[dim] == size:
+                continue
+            need(
+                sizes[dim] == 1,
+                "shape",
+                lambda index=index, dim=dim, size=size: (  # type: ignore[misc]
+                    f"dim {dim} of operand {index} has size {size}, of another operand {sizes[dim]}"
+                ),
+                because="elements are paired one to one",
+                help="slice or broadcast one of them",
+                place=Place("operand", index),
+            )
+            sizes[dim] = size
+    full: Indices = tuple((dim,) for dim in range(rank))
+    operands = tuple(
+        tuple((dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)) for shape in shapes
+    )
+    return Scheme(operands, (full,), sizes)
+
+
+def contraction(
+    left: Shape,
+    right: Shape,
+    contracting: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]],
+) -> Scheme:
+    """`dot_general`: batch dims first, then the free dims of the left and of the right: `([b,i,k], [b,k,j]) ->
+    [b,i,j]`, k reduced by sum. Refuses `shape` where paired dims differ, `bad-parameter` where the numbers are
+    impossible."""
+    sizes: list[Dim] = []
+    where: tuple[dict[int, Factor], dict[int, Factor]] = ({}, {})
+    for pairs in (batch, contracting):
+        need(len(pairs[0]) == len(pairs[1]), "bad-parameter", lambda: "dimension_numbers pair unequally many dims")
+        for left_dim, right_dim in zip(*pairs, strict=True):
+            for side, dim, shape in ((0, left_dim, left), (1, right_dim, right)):
+                need(
+                    0 <= dim < len(shape) and dim not in where[side],
+                    "bad-parameter",
+                    lambda side=side, dim=dim: f"dimension_numbers name dim {dim} of operand {side} wrongly",  # type: ignore[misc]
+                    place=Place("parameter", name="dimension_numbers"),
+                )
+            need(
+                left[left_dim] == right[right_dim],
+                "shape",
+                lambda left_dim=left_dim, right_dim=right_dim: (  # type: ignore[misc]
+                    f"dim {left_dim} of the left operand has size {left[left_dim]}, its partner, dim {right_dim} of "
+                    f"the right operand, {right[right_dim]}"
+                ),
+                because="contracted and batched dims are paired one to one",
+                help="pair dims of one size",
+                place=Place("operand", 1),
+            )
+            where[0][left_dim] = where[1][right_dim] = len(sizes)
+            sizes.append(left[left_dim])
+    free: list[Factor] = []
+    for side, shape in ((0, left), (1, right)):
+        for dim, size in enumerate(shape):
+            if dim not in where[side]:
+                where[side][dim] = len(sizes)
+                free.append(len(sizes))
+                sizes.append(size)
+    batched = range(len(batch[0]))
+    reduced = range(len(batch[0]), len(batch[0]) + len(contracting[0]))
+    return Scheme(
+        (tuple((where[0][dim],) for dim in range(len(left))), tuple((where[1][dim],) for dim in range(len(right)))),
+        (tuple((factor,) for factor in (*batched, *free)),),
+        sizes,
+        dict.fromkeys(reduced, "sum"),
+    )
+
+
+def reduction(shape: Shape, axes: Sequence[int], monoid: str, arrays: int = 1) -> Scheme:
+    """The named dims are reduced: `[i,j] -> [j]`, i by the monoid. `arrays` operands and results alike."""
+    for axis in axes:
+        _dim_in_range(axis, shape, "axes")
+    operand: Indices = tuple((dim,) for dim in range(len(shape)))
+    result = tuple((dim,) for dim in range(len(shape)) if dim not in axes)
+    return Scheme((operand,) * arrays, (result,) * arrays, shape, dict.fromkeys(axes, monoid))
+
+
+def permutation(shape: Shape, order: Sequence[int]) -> Scheme:
+    """`transpose`: `[i,j] -> [j,i]`."""
+    need(
+        sorted(order) == list(range(len(shape))),
+        "bad-parameter",
+        lambda: f"permutation {tuple(order)} is not one of the {len(shape)} dims of the operand",
+        place=Place("parameter", name="permutation"),
+    )
+    return Scheme((tuple((dim,) for dim in range(len(shape))),), (tuple((dim,) for dim in order),), shape)
+
+
+def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
+    """`broadcast_in_dim`: dim k of the operand becomes dim `placed[k]` of the result; the rest is new. A dim of size
+    1 may widen. Refuses `shape` where a placed dim has another size."""
+    need(
+        len(placed) == len(shape) and list(placed) == sorted(set(placed)) and all(0 <= d < len(result) for d in placed),
+        "shape",
+        lambda: f"the operand's {len(shape)} dims go to dims {tuple(placed)} of a result of rank {len(result)}",
+        because="every operand dim becomes one result dim, in order",
+        place=Place("parameter", name="broadcast_dimensions"),
+    )
+    operand: list[tuple[Factor, ...]] = []
+    for dim, (size, target) in enumerate(zip(shape, placed, strict=True)):
+        need(
+            size in (result[target], 1),
+            "shape",
+            lambda dim=dim, size=size, target=target: (  # type: ignore[misc]
+                f"dim {dim} of the operand has size {size}, dim {target} of the result {result[target]}"
+            ),
+            because="a dim keeps its size or widens from 1",
+            place=Place("operand", 0),
+        )
+        operand.append((target,) if size == result[target] else ())
+    return Scheme((tuple(operand),), (tuple((dim,) for dim in range(len(result))),), result)
+
+
+def regrouping(shape: Shape, result: Shape) -> Scheme:
+    """`reshape`: `[(i j)] -> [i,j]`. Both shapes are cut at their common boundaries, major first; where sizes do not
+    nest, the stretch is needed whole. Refuses `shape` where the totals differ."""
+    need(
+        str(_product(shape)) == str(_product(result)) or any(isinstance(size, str) for size in (*shape, *result)),
+        "shape",
+        lambda: f"{shape} has another number of elements than {result}",
+        because="a reshape keeps every element",
+        place=Place("parameter", name="new_sizes"),
+    )
+    sizes: list[Dim] = []
+    roles: dict[Factor, str] = {}
+    operand: list[tuple[Factor, ...]] = [() for _ in shape]
+    target: list[tuple[Factor, ...]] = [() for _ in result]
+
+    def add(size: Dim) -> Factor:
+        sizes.append(size)
+        return len(sizes) - 1
+
+    for rows, columns in _stretches(shape, result):
+        if len(rows) == 1 and len(columns) == 1:
+            operand[rows[0]] = target[columns[0]] = (add(shape[rows[0]]),)
+            continue
+        cut = _common_cut([shape[row] for row in rows], [result[column] for column in columns])
+        if cut is None:
+            for dims, whole, indices in ((rows, shape, operand), (columns, result, target)):
+                for dim in dims:
+                    if whole[dim] != 1:
+                        indices[dim] = (add(whole[dim]),)
+                        roles[len(sizes) - 1] = "whole"
+            continue
+        factors = [add(size) for size in cut]
+        for dims, whole, indices in ((rows, shape, operand), (columns, result, target)):
+            position = 0
+            for dim in dims:
+                taken: list[Factor] = []
+                filled = 1
+                size = whole[dim]
+                while isinstance(size, int) and filled < size:
+                    part = cut[position]
+                    taken.append(factors[position])
+                    filled *= part
+                    position += 1
+                indices[dim] = tuple(taken)
+    return Scheme((tuple(operand),), (tuple(target),), sizes, roles)
+
+
+def _stretches(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
+    """Runs of dims of both shapes with equal products, as short as possible."""
+    found: list[tuple[list[int], list[int]]] = []
+    row = column = 0
+    while row < len(shape) or column < len(result):
+        rows: list[int] = []
+        columns: list[int] = []
+        left: Dim = 1
+        right: Dim = 1
+        if row < len(shape) and column < len(result) and shape[row] == result[column]:
+            rows, columns, row, column = [row], [column], row + 1, column + 1
+        else:
+            while (not rows and not columns) or left != right:
+                symbolic = isinstance(left, str) or isinstance(right, str)
+                grow_left = column >= len(result) or (
+                    row < len(shape) and (symbolic or not isinstance(left, int) or not isinstance(right, int) or left <= right)
+                )
+                if grow_left and row < len(shape):
+                    left = _product((left, shape[row]))
+                    rows.append(row)
+                    row += 1
+                elif column < len(result):
+                    right = _product((right, result[column]))
+                    columns.append(column)
+                    column += 1
+                else:
+                    break
+        found.append((rows, columns))
+    return found
+
+
+def _common_cut(left: Sequence[Dim], right: Sequence[Dim]) -> list[int] | None:
+    """The factors that both lists of sizes are products of consecutive runs of; `None` where sizes do not nest."""
+    if any(isinstance(size, str) or size == 0 for size in (*left, *right)):
+        return None
+    lefts = [size for size in left if isinstance(size, int) and size != 1]
+    rights = [size for size in right if isinstance(size, int) and size != 1]
+    cut: list[int] = []
+    while lefts and rights:
+        big, small = max(lefts[0], rights[0]), min(lefts[0], rights[0])
+        if big % small:
+            return None
+        # Both dims end in the minor direction together, so the major part that they share is the smaller one.
+        cut.append(small)
+        lefts[0] //= small
+        rights[0] //= small
+        lefts = [size for position, size in enumerate(lefts) if position or size != 1]
+        rights = [size for position, size in enumerate(rights) if position or size != 1]
+    return cut
+
+
+def windowed(shapes: Sequence[Shape], result: Shape, whole: Iterable[int]) -> Scheme:
+    """Operands and result of one rank and the named dims needed whole, the others passed through: slice, pad,
+    concatenate, cumsum, sort. Refuses `shape` where a passed dim differs."""
+    looked = set(whole)
+    sizes: list[Dim] = list(result)
+    roles: dict[Factor, str] = dict.fromkeys(looked, "whole")
+    operands: list[Indices] = []
+    for index, shape in enumerate(shapes):
+        need(len(shape) == len(result), "shape", lambda: "operands of different ranks", place=Place("operand", index))
+        indices: list[tuple[Factor, ...]] = []
+        for dim, size in enumerate(shape):
+            if dim in looked:
+                sizes.append(size)
+                roles[len(sizes) - 1] = "whole"
+                indices.append((len(sizes) - 1,))
+                continue
+            need(
+                size == result[dim],
+                "shape",
+                lambda index=index, dim=dim, size=size: (  # type: ignore[misc]
+                    f"dim {dim} of operand {index} has size {size}, of the result {result[dim]}"
+                ),
+                because="along this dim nothing is cut or added",
+                place=Place("operand", index),
+            )
+            indices.append((dim,))
+        operands.append(tuple(indices))
+    return Scheme(tuple(operands), (tuple((dim,) for dim in range(len(result))),), sizes, roles)
+
+
+def creation(shape: Shape) -> Scheme:
+    """No operands: `() -> [i,j]`."""
+    return Scheme((), (tuple((dim,) for dim in range(len(shape))),), shape)
+
+
+def _dim_in_range(dim: int, shape: Shape, name: str) -> None:
+    if not 0 <= dim < len(shape):
+        raise refuse(
+            "bad-parameter",
+            f"{name} names dim {dim} of an operand of rank {len(shape)}",
+            place=Place("parameter", name=name),
+        )

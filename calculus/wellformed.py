@@ -1,0 +1,97 @@
+"""Well-formed types: the side conditions of the type grammar, each with its own refusal. Seed B19, A42.
+
+    Every axis is known, in a mode that the type may mention, and mentioned at most once; sharded dims divide; the
+    states along one axis exclude each other.
+"""
+
+from __future__ import annotations
+
+from calculus.meshes import AxisMode, Mesh
+from calculus.refusals import Place, refuse
+from calculus.types import ArrayType, RefType, Type
+
+_HERE = Place("type")
+
+
+def well_formed(type: Type, mesh: Mesh) -> None:
+    """Raise `Refused` unless the type is well formed on this mesh; axes of unknown size divide everything."""
+    if isinstance(type, RefType):
+        return well_formed(type.inner, mesh)
+    if not isinstance(type, ArrayType) or type.plain:
+        return None
+    _states_exclude_each_other(type)
+    for axis in type.mentioned:
+        if axis not in mesh:
+            raise refuse(
+                "unknown-axis",
+                f"{type} mentions axis {axis}, and the mesh is ({mesh})",
+                because="a type's axes are those of its mesh",
+                help=f"name one of {', '.join(mesh.by_name) or 'no axes'}, or give the mesh that has {axis}",
+                place=_HERE,
+            )
+        _mode_allows(type, axis, mesh)
+    for dim, (size, axes) in enumerate(zip(type.shape, type.axes, strict=True)):
+        parts = mesh.size(axes) if axes else 1
+        if parts is not None and isinstance(size, int) and size % parts:
+            raise refuse(
+                "indivisible",
+                f"dim {dim} of {type} has size {size}, and ({', '.join(axes)}) cuts it into {parts}",
+                because="every device holds a block of the same shape",
+                help=f"pad the dim to a multiple of {parts}, or shard it on fewer axes",
+                place=_HERE,
+            )
+    return None
+
+
+def _states_exclude_each_other(type: ArrayType) -> None:
+    varying, unreduced, reduced = set(type.varying), set(type.unreduced), set(type.reduced)
+    for clash, code, words in (
+        (varying & (unreduced | reduced), "varying-and-reduced", "both varying and reduced or unreduced"),
+        (unreduced & reduced, "reduced-and-unreduced", "both reduced and unreduced"),
+    ):
+        if clash:
+            raise refuse(
+                code,
+                f"{type} is {words} along {', '.join(sorted(clash))}",
+                because="along one mesh axis an array is in one state",
+                help="keep one of the two",
+                place=_HERE,
+            )
+    mentioned = type.mentioned
+    if len(set(mentioned)) != len(mentioned):
+        twice = next(axis for axis in mentioned if mentioned.count(axis) > 1)
+        raise refuse(
+            "repeated-axis",
+            f"{type} mentions axis {twice} more than once",
+            because="a device has one coordinate along an axis, so the axis can cut one dim only, and only once",
+            help=f"drop all but one mention of {twice}",
+            place=_HERE,
+        )
+
+
+def _mode_allows(type: ArrayType, axis: str, mesh: Mesh) -> None:
+    mode = mesh.mode(axis)
+    if mode is AxisMode.AUTO:
+        raise refuse(
+            "hidden-axis",
+            f"{type} mentions axis {axis}, which is auto",
+            because="along an auto axis the compiler chooses, so the type cannot say",
+            help=f"make {axis} explicit, or drop it from the type",
+            place=_HERE,
+        )
+    if mode is AxisMode.MANUAL and axis in type.sharded:
+        raise refuse(
+            "manual-axis-on-dim",
+            f"{type} shards a dim on {axis}, which is manual here",
+            because="inside a shard_map the dim is cut already; what remains is a block that varies",
+            help=f"write the block's own size and {{V:{axis}}}",
+            place=_HERE,
+        )
+    if mode is not AxisMode.MANUAL and axis in type.varying:
+        raise refuse(
+            "varying-outside-manual",
+            f"{type} varies over {axis}, which is not manual here",
+            because="outside a shard_map a value is one array, and its type says how it is stored",
+            help=f"shard a dim on {axis}, or put the code inside a shard_map over {axis}",
+            place=_HERE,
+        )
