@@ -47,6 +47,8 @@ MAX = q("i,i->i", "/ x y", join="max(x y) | x | y")
 REDUCE_MAX = q("ij->j", "/ x", {"i": "max"}, join="x")
 BROADCAST = q("j->ij", "x")
 SELECT = q("i,i,i->i", "x y ; which", operands="which x y", join="x y")
+SOLVE = q("b,bj->bj", "b / a", operands="a b")
+QUOTIENTS = q("k,k->", "x / y")
 GT = q("i,i->i", "; x y", join="x | -y")
 
 UNSOUND, ONE_WAY = "unsound", "one-way"
@@ -85,6 +87,11 @@ JUDGMENTS: list[tuple[str, Relation, tuple[State, ...], State | str]] = [
     ("summing a sharded dim away", SUM, (I,), "U"),
     ("summing another dim away", SUM, (J,), J),
     ("summing a pending sum", SUM, ("U",), "U"),
+    ("solving for columns on different devices, reduced matrix", SOLVE, ("R", J), J),
+    ("solving for pending sums", SOLVE, ("R", "U"), "U"),
+    ("solving for pending sums, replicated matrix", SOLVE, ("N", "U"), ONE_WAY),
+    ("a sum of quotients, cut before it is summed", QUOTIENTS, (K, K), "U"),
+    ("a sum of quotients by a replicated vector", QUOTIENTS, ("R", "N"), ONE_WAY),
     ("max of reduced and replicated", MAX, ("R", "N"), ONE_WAY),
     ("max of pending sums", MAX, ("U", "U"), UNSOUND),
     ("max of pending maxima", MAX, ("Umax", "Umax"), "Umax"),
