@@ -1,10 +1,10 @@
 """The boundary of a shard_map: specs carry states across. Seeds A43 to A46, B38.
 
-    outside                     spec                        inside
-    sharded on dim d @X         P(..., 'X', ...)            varying {V:X}, the dim divided
-    replicated                  no mention                  the same on every device
-    unreduced {U:X}             P(unreduced={'X'})          unreduced {U:X}
-    reduced {R:X}               P(reduced={'X'})            reduced {R:X}
+outside                     spec                        inside
+sharded on dim d @X         P(..., 'X', ...)            varying {V:X}, the dim divided
+replicated                  no mention                  the same on every device
+unreduced {U:X}             P(unreduced={'X'})          unreduced {U:X}
+reduced {R:X}               P(reduced={'X'})            reduced {R:X}
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
 from calculus.programs import Equation, Literal, body
 from calculus.refusals import Place, refuse
-from calculus.rules import Operand, Typing
+from calculus.rules import Typing
 from calculus.types import ArrayType, Axes, Dim, Type, array_type, same
+from calculus.uses import Operand
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -125,9 +126,7 @@ def _specs(parameters, name: str, count: int) -> list[Spec]:  # type: ignore[no-
     return [spec(item, name) or Spec(()) for item in items]
 
 
-def _inward(
-    operand: Operand, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool
-) -> ArrayType | None:
+def _inward(operand: Operand, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
     """The type inside of a value outside."""
     type = operand.type if isinstance(operand, Literal) else operand
     if not isinstance(type, ArrayType):
@@ -161,9 +160,7 @@ def _inward(
     )  # fmt: skip
 
 
-def _outward(
-    type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool
-) -> ArrayType | None:
+def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
     """The type outside of a value inside."""
     if not isinstance(type, ArrayType):
         return None
@@ -175,7 +172,7 @@ def _outward(
         if hidden:
             raise refuse(
                 "hidden-variation",
-                f"result {index} of the shard_map is {type}, and out_specs[{index}] does not mention {', '.join(hidden)}",
+                f"result {index} of the shard_map is {type}, and out_specs[{index}] is silent on {', '.join(hidden)}",
                 because=f"devices along {', '.join(hidden)} hold different values, and the spec says they hold one",
                 help=f"name {', '.join(hidden)} on a dim of the spec, or psum (or pcast) over it in the body",
                 place=place,
@@ -221,13 +218,14 @@ def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh
         )
 
 
-def _states_cross(
-    type: ArrayType, asked: Spec, manual: Axes, what: str, place: Place, tracked: bool = True
-) -> None:
+def _states_cross(type: ArrayType, asked: Spec, manual: Axes, what: str, place: Place, tracked: bool = True) -> None:
     """U and R along manual axes pass through as themselves."""
     if not tracked:
         return
-    for have, wanted, word in ((type.unreduced, asked.unreduced, "unreduced"), (type.reduced, asked.reduced, "reduced")):
+    for have, wanted, word in (
+        (type.unreduced, asked.unreduced, "unreduced"),
+        (type.reduced, asked.reduced, "reduced"),
+    ):
         inside = {axis for axis in have if axis in manual}
         if inside != set(wanted):
             raise refuse(
@@ -242,14 +240,14 @@ def _states_cross(
 def _divided(size: Dim, parts: int | None, type: ArrayType, dim: int, place: Place) -> Dim:
     if parts in (1, None):
         return size
-    if not isinstance(size, int) or size % parts:  # type: ignore[operator]
+    if not isinstance(size, int) or size % parts:
         raise refuse(
             "indivisible",
             f"dim {dim} of {type} does not divide into {parts} blocks",
             because="every device holds a block of the same shape",
             place=place,
         )
-    return size // parts  # type: ignore[operator]
+    return size // parts
 
 
 def _claims(asked: Spec, manual: Axes) -> int:

@@ -16,8 +16,9 @@ from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
-from calculus.rules import Operand, Typing, has_type
+from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, RefType, Type, same
+from calculus.uses import Operand
 from calculus.wellformed import well_formed
 
 #: programs nest no deeper than this
@@ -58,7 +59,9 @@ class Scope:
             found = self.mesh
             if isinstance(array, ArrayType) and not array.plain:
                 mentioned = array.mentioned
-                found = next((mesh for mesh in (self.mesh, *self.others) if all(axis in mesh for axis in mentioned)), found)
+                found = next(
+                    (mesh for mesh in (self.mesh, *self.others) if all(axis in mesh for axis in mentioned)), found
+                )
             well_formed(type, found)
             self._chosen[type] = found
         return found
@@ -128,10 +131,10 @@ class Checker:
         self.equations += len(equations)
         for index, equation in enumerate(equations):
             try:
-                operands = [env[atom] if atom.__class__ is str else atom for atom in equation.inputs]
+                operands = [env[atom] if isinstance(atom, str) else atom for atom in equation.inputs]
             except KeyError:
                 self._unbound(equation, env)
-                operands = [env.get(atom) if atom.__class__ is str else atom for atom in equation.inputs]
+                operands = [env[atom] if isinstance(atom, str) else atom for atom in equation.inputs]
             key = (equation.primitive, equation.parameters, equation.types, *operands)
             typing = judged.get(key)
             if typing is None:

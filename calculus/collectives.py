@@ -10,14 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from calculus.communication import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, PERMUTE, REDUCE_SCATTER, Collective, block_bytes, over
+from calculus.communication import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    PERMUTE,
+    REDUCE_SCATTER,
+    Collective,
+    block_bytes,
+    over,
+)
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import bad, flag, integer, names, required, sequence
 from calculus.programs import Equation, Literal, Parameters
 from calculus.refusals import Place, refuse
-from calculus.rules import Operand, Typing, agreeing
+from calculus.rules import Typing, agreeing
 from calculus.types import ArrayType, Axes, Dim, Type, array_type
+from calculus.uses import Operand
 
 
 class Row(NamedTuple):
@@ -65,9 +75,9 @@ _STATES: Final = {"N": "the same on every device", "R": "reduced", "U": "unreduc
 @rule
 def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> Typing:
     """
-        X is manual      every operand is in state s along X      p : s → s′, of kind k
-        ─────────────────────────────────────────────────────────────────────────────── collective
-        Γ ⊢ p[axes=X] x : x's type with s′ along X ▷ k over X
+    X is manual      every operand is in state s along X      p : s → s′, of kind k
+    ─────────────────────────────────────────────────────────────────────────────── collective
+    Γ ⊢ p[axes=X] x : x's type with s′ along X ▷ k over X
     """
     name = equation.primitive
     row = COLLECTIVES[name]

@@ -43,9 +43,9 @@ class Inner(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What one equation communicates itself, and the bodies inside it."""
+    """What one equation (by its place in the body) communicates itself, and the bodies inside it."""
 
-    index: int
+    at: int
     collectives: tuple[Collective, ...]
     inner: tuple[Inner, ...]
 
@@ -53,7 +53,7 @@ class Effect(NamedTuple):
 @dataclass(slots=True)
 class Charge:
     """One row of κ: a collective, where it stands, how often it runs (`None` where the data decide), and the
-    constructs around it, outermost first."""
+    constructs around it, outermost first. slot: which of its equation's collectives it is."""
 
     line: int
     primitive: str
@@ -61,6 +61,7 @@ class Charge:
     times: int | None
     inside: tuple[str, ...] = ()
     exactness: str = EXACT
+    slot: int = 0
 
 
 def charges(checked: Checked) -> list[Charge]:
@@ -114,24 +115,27 @@ class _Pricing:
         rows: dict[tuple[object, ...], Charge] = {}
         moved: set[tuple[object, ...]] = set()
         for effect in checked.effects:
-            if effect.index not in alive:
+            if effect.at not in alive:
                 continue
-            equation = equations[effect.index]
-            for collective in effect.collectives:
+            equation = equations[effect.at]
+            for slot, collective in enumerate(effect.collectives):
                 if collective.subject >= 0:
                     subject = equation.inputs[collective.subject]
                     move = (subject, collective.kind, collective.axes, collective.payload)
                     if move in moved:
                         continue
                     moved.add(move)
-                _add(rows, Charge(equation.line, equation.primitive, collective, 1, (), collective.exactness))
+                _add(rows, Charge(equation.line, equation.primitive, collective, 1, (), collective.exactness, slot))
             for inner in effect.inner:
                 wanted = _wanted(self, inner, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):
                     times = None if charge.times is None or inner.times is None else charge.times * inner.times
                     exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
                     inside = (inner.label, *charge.inside)
-                    _add(rows, Charge(charge.line, charge.primitive, charge.collective, times, inside, exactness))
+                    _add(
+                        rows,
+                        Charge(charge.line, charge.primitive, charge.collective, times, inside, exactness, charge.slot),
+                    )
         return list(rows.values())
 
     def live(self, checked: Checked, used: frozenset[int]) -> _Live:
@@ -141,7 +145,7 @@ class _Pricing:
         if found is not None:
             return found
         program = checked.program
-        inner_of = {effect.index: effect.inner for effect in checked.effects if effect.inner}
+        inner_of = {effect.at: effect.inner for effect in checked.effects if effect.inner}
         needed = {atom for index, atom in enumerate(program.outputs) if index in used and not isinstance(atom, Literal)}
         alive: set[int] = set()
         for index in range(len(program.equations) - 1, -1, -1):
@@ -204,7 +208,7 @@ def _add(rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
     """Add a charge; the same collective at the same place adds up."""
     if len(rows) >= MOST_ROWS:
         charge.inside = ("several paths",)
-    key = (charge.line, charge.primitive, charge.collective, charge.exactness, charge.inside, charge.times is None)
+    key = (charge.line, charge.slot, charge.collective, charge.exactness, charge.inside, charge.times is None)
     found = rows.get(key)
     if found is None:
         rows[key] = charge

@@ -12,13 +12,14 @@ from calculus.checking import agree
 from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
 from calculus.judgments import rule
-from calculus.loops import count_leaves, scan_parts
+from calculus.loops import scan_parts
 from calculus.parameters import integer, mesh, required
 from calculus.programs import Equation, Literal, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
 from calculus.resharding import reshard, sharding_constraint
-from calculus.rules import Operand, Typing
-from calculus.types import ArrayType, RefType, Type, array_type
+from calculus.rules import Typing
+from calculus.types import ArrayType, Type, array_type
+from calculus.uses import Operand
 
 if TYPE_CHECKING:
     from calculus.checking import Checked, Checker, Scope
@@ -62,7 +63,9 @@ def _program(equation: Equation, *names: str) -> Program:
     )
 
 
-def _enter(checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0) -> Checked:
+def _enter(
+    checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0
+) -> Checked:
     """Check a body against the operands it is given. Refuses `arity` and `inconsistent-type`."""
     wanted = (*program.constant_types, *program.input_types)
     names = (*program.constants, *program.inputs)
@@ -88,12 +91,18 @@ def _enter(checker: Checker, program: Program, scope: Scope, operands: Sequence[
 
 
 def _reconcile(given: Type | None, wanted: Type | None) -> str:
-    if isinstance(given, ArrayType) and isinstance(wanted, ArrayType) and (given.shape, given.dtype) == (wanted.shape, wanted.dtype):
+    if (
+        isinstance(given, ArrayType)
+        and isinstance(wanted, ArrayType)
+        and (given.shape, given.dtype) == (wanted.shape, wanted.dtype)
+    ):
         return f"reshard the operand to {wanted} first, or print the body for {given}"
     return f"give it a value of type {wanted}, or print the body for {given}"
 
 
-def _leave(equation: Equation, results: Sequence[Type | None], what: str, code: str = "inconsistent-type") -> tuple[Type | None, ...]:
+def _leave(
+    equation: Equation, results: Sequence[Type | None], what: str, code: str = "inconsistent-type"
+) -> tuple[Type | None, ...]:
     """Compare a body's results with the binders. Refuses `arity` and `code`."""
     if len(results) != len(equation.types):
         raise refuse(
@@ -169,19 +178,18 @@ def _elsewhere(axis, scope: Scope) -> bool:  # type: ignore[no-untyped-def]
 @rule
 def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """
-        constants, carry, slices ⊢ body : (carry, outputs) ▷ κ
-        xs = slices stacked `length` times on a new leading dim, whole on every device
-        ───────────────────────────────────────────────────────────────────────────── scan
-        Γ ⊢ scan[jaxpr=body length=n] constants carry xs : (carry, stacked outputs) ▷ n · κ
+    constants, carry, slices ⊢ body : (carry, outputs) ▷ κ
+    xs = slices stacked `length` times on a new leading dim, whole on every device
+    ───────────────────────────────────────────────────────────────────────────── scan
+    Γ ⊢ scan[jaxpr=body length=n] constants carry xs : (carry, stacked outputs) ▷ n · κ
     """
     program = _program(equation, "jaxpr")
     length = required(equation.parameters, "length")
     times = length if isinstance(length, int) else None
     label = f"scan x{length}"
     constants, carries = scan_parts(equation.parameters, len(operands), len(equation.binders))
-    slices: list[Operand] = list(operands[: constants + carries])
-    for index in range(constants + carries, len(operands)):
-        slices.append(_slice_of(operands[index], length, index))
+    held = constants + carries
+    slices = [*operands[:held], *(_slice_of(xs, length, held + k) for k, xs in enumerate(operands[held:]))]
     checked = _enter(checker, program, scope, slices, label)
     if len(checked.types) < carries:
         raise refuse("arity", f"the body of {label} has {len(checked.types)} results for {carries} carries")
@@ -236,10 +244,10 @@ def _with_dims(type: ArrayType, shape, axes) -> ArrayType:  # type: ignore[no-un
 @rule
 def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """
-        constants, carry ⊢ condition : bool ▷ κ₁      constants, carry ⊢ body : carry ▷ κ₂
-        where the condition varies, so does every carry
-        ────────────────────────────────────────────────────────────────────────────────── while
-        Γ ⊢ while[…] constants carry : carry ▷ (n + 1) · κ₁ + n · κ₂, n not known
+    constants, carry ⊢ condition : bool ▷ κ₁      constants, carry ⊢ body : carry ▷ κ₂
+    where the condition varies, so does every carry
+    ────────────────────────────────────────────────────────────────────────────────── while
+    Γ ⊢ while[…] constants carry : carry ▷ (n + 1) · κ₁ + n · κ₂, n not known
     """
     counts = [integer(required(equation.parameters, name), name) for name in ("cond_nconsts", "body_nconsts")]
     carry = operands[sum(counts) :]
@@ -249,7 +257,9 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     inside = _enter(
         checker, _program(equation, "body_jaxpr"), scope, operands[counts[0] :], "the while body", counts[0]
     )
-    _predicate(condition.types[0] if len(condition.types) == 1 else None, inside.types, "the while condition", ("bool",))
+    _predicate(
+        condition.types[0] if len(condition.types) == 1 else None, inside.types, "the while condition", ("bool",)
+    )
     for index, (before, after) in enumerate(zip(carry, inside.types, strict=False)):
         if not agree(type_of(before), after):
             raise refuse(
@@ -267,10 +277,10 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
 @rule
 def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """
-        i : an integer scalar, the same on every device      every branch: x ⊢ branch : τ ▷ κⱼ
-        where i varies, so does every result
-        ──────────────────────────────────────────────────────────────────────────────────── cond
-        Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ
+    i : an integer scalar, the same on every device      every branch: x ⊢ branch : τ ▷ κⱼ
+    where i varies, so does every result
+    ──────────────────────────────────────────────────────────────────────────────────── cond
+    Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ
     """
     value = required(equation.parameters, "branches")
     items = value.items if isinstance(value, Programs) else (value,) if body(value) else ()
@@ -295,9 +305,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
             raise refuse("branch-types", f"branch 0 has {len(first)} results and branch {index} {len(other.types)}")
     _predicate(type_of(operands[0]), first, "the predicate", ("i32", "bool", "u32", "i64"))
     types = _leave(equation, first, "the cond")
-    inner = tuple(
-        Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked)
-    )
+    inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
     return _typing(types), inner, False
 
 
@@ -330,10 +338,23 @@ def _predicate(type: Type | None, results: Sequence[Type | None], what: str, dty
 
 FORMS: Final[dict[str, Form]] = {
     **dict.fromkeys(
-        ("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "custom_jvp_call",
-         "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_lin", "eval_jaxpr", "compute_on"),
+        (
+            "jit",
+            "pjit",
+            "closed_call",
+            "core_call",
+            "remat",
+            "remat2",
+            "checkpoint",
+            "custom_jvp_call",
+            "custom_vjp_call",
+            "custom_vjp_call_jaxpr",
+            "custom_lin",
+            "eval_jaxpr",
+            "compute_on",
+        ),
         call,
-    ),  # fmt: skip
+    ),
     "scan": scan,
     "while": while_loop,
     "cond": cond,
@@ -341,4 +362,3 @@ FORMS: Final[dict[str, Form]] = {
     "reshard": reshard,
     "sharding_constraint": sharding_constraint,
 }
-

@@ -58,7 +58,9 @@ def implied(
                 pending.append(tuple(axis for axis in axes if axis not in result.unreduced))
                 continue
             holder = next(index for index in having if factor in cuts[index])
-            reducing, sure = _reduce_instead(operands[holder], cuts[holder], factor, scheme, result, landed, mesh, holder)
+            reducing, sure = _reduce_instead(
+                operands[holder], cuts[holder], factor, scheme, result, landed, mesh, holder
+            )
             guessed |= not sure
             if reducing:
                 pending.append(axes)
@@ -126,5 +128,3 @@ def _arg_reduction(
             payload = None if block is None or count is None else count * block
             found += over(ALL_GATHER, axes, payload, mesh)
     return found
-
-

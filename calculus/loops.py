@@ -33,8 +33,10 @@ def scan_parts(parameters: Parameters, operands: int, results: int) -> tuple[int
                 because="every leaf is one operand",
                 place=Place("parameter", name="ft_in"),
             )
-    if not (0 <= constants and 0 <= carries <= results and constants + carries <= operands):
-        raise refuse("arity", f"{constants} constants and {carries} carries among {operands} operands, {results} results")
+    if not (constants >= 0 and 0 <= carries <= results and constants + carries <= operands):
+        raise refuse(
+            "arity", f"{constants} constants and {carries} carries among {operands} operands, {results} results"
+        )
     return constants, carries
 
 

@@ -9,13 +9,16 @@ list only while all but the last are cut entirely.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from calculus.meshes import Mesh
-from calculus.primitives.declaration import Primitive
 from calculus.refusals import Place, refuse
-from calculus.schemes import Indices, Scheme, Shape
+from calculus.schemes import Indices, Scheme
 from calculus.types import ArrayType, Axes, array_type
+from calculus.uses import Use
+
+Placed: TypeAlias = "dict[int, Axes]"
+"""Each cut factor's list of axes."""
 
 
 class Dispute(NamedTuple):
@@ -27,19 +30,18 @@ class Dispute(NamedTuple):
     lists: tuple[Axes, Axes]
 
 
-def placed(
-    primitive: Primitive, scheme: Scheme, arrays: Sequence[ArrayType | None], mesh: Mesh, targeted: bool
-) -> tuple[dict[int, Axes], Dispute | None]:
+def placed(use: Use) -> tuple[Placed, Dispute | None]:
     """Each cut factor's list of axes. Where a target was asked for, a dispute is returned rather than refused, and
     the disputed factor counts as not cut.
 
     Refuses `conflicting-sharding` and `misaligned` (a dispute), `contraction-target` (a contracted dim cut on both
     sides, and no target), `whole-dim-sharded`.
     """
-    place: dict[int, Axes] = {}
+    scheme = use.scheme
+    place: Placed = {}
     owner: dict[int, int] = {}
     disputed: Dispute | None = None
-    for index, type in enumerate(arrays):
+    for index, type in enumerate(use.arrays):
         if type is None:
             continue
         for dim, axes in enumerate(type.axes):
@@ -49,26 +51,26 @@ def placed(
             if len(factors) == 1:
                 dealt: list[tuple[int, Axes]] | None = [(factors[0], axes)]
             else:
-                dealt = _dealt(factors, axes, scheme, mesh)
+                dealt = _dealt(factors, axes, scheme, use.mesh)
             if dealt is None:
                 dispute = Dispute(index, index, dim, (axes, ()))
-                if not targeted:
-                    raise conflict(primitive, scheme, arrays, dispute)
+                if not use.targeted:
+                    raise conflict(use, dispute)
                 disputed = dispute
                 continue
             for factor, names in dealt:
                 role = scheme.roles.get(factor)
                 if role == "whole":
-                    raise _whole(primitive, index, dim, type)
+                    raise _whole(use, index, dim, type)
                 before = place.get(factor)
                 if before is None:
                     place[factor], owner[factor] = names, index
                 elif before != names:
                     disputed = Dispute(owner[factor], index, dim, (before, names))
-                    if not targeted:
-                        raise conflict(primitive, scheme, arrays, disputed)
-                elif role is not None and not targeted:
-                    raise _target_needed(primitive, scheme, place, factor, arrays, mesh)
+                    if not use.targeted:
+                        raise conflict(use, disputed)
+                elif role is not None and not use.targeted:
+                    raise _target_needed(use, place, factor)
     return place, disputed
 
 
@@ -96,7 +98,7 @@ def _dealt(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> li
     return found if all(mesh.size((axis,)) == 1 for axis in rest) else None
 
 
-def derived_lists(scheme: Scheme, indices: Indices, place: dict[int, Axes], mesh: Mesh) -> tuple[Axes, ...] | None:
+def derived_lists(scheme: Scheme, indices: Indices, place: Placed, mesh: Mesh) -> tuple[Axes, ...] | None:
     """The result's lists; `None` where a grouped dim's blocks would not be contiguous."""
     found: list[Axes] = []
     for dim in indices:
@@ -112,74 +114,67 @@ def derived_lists(scheme: Scheme, indices: Indices, place: dict[int, Axes], mesh
     return tuple(found)
 
 
-def repeated(primitive: Primitive, lists: Sequence[Axes], shape: Shape, dtype: str) -> None:
+def repeated(use: Use, lists: Sequence[Axes], dtype: str) -> None:
     """Refuses `axis-used-twice` where the derived lists mention an axis twice: step 3 of the seed's rule (B23)."""
     flat = [axis for axes in lists for axis in axes]
     if len(set(flat)) == len(flat):
         return
     twice = next(axis for axis in flat if flat.count(axis) > 1)
+    shape = use.scheme.shape(use.scheme.results[use.number])
     raise refuse(
         "axis-used-twice",
-        f"the result of {primitive.name} would be {array_type(dtype, shape, tuple(lists))}, sharded twice on {twice}",
+        f"the result of {use.primitive.name} would be {array_type(dtype, shape, tuple(lists))}, twice on {twice}",
         because="a device has one coordinate along an axis, so the axis cuts one dim only",
         help=f"reshard an operand so that {twice} cuts one dim"
-        + (", or ask for the result's sharding" if primitive.target else ""),
-        place=Place("operand", len(shape) and 1 if len(primitive.operands) > 1 else 0),
+        + (", or ask for the result's sharding" if use.primitive.target else ""),
+        place=Place("operand", min(1, len(use.arrays) - 1)),
     )
 
 
-def conflict(
-    primitive: Primitive, scheme: Scheme, arrays: Sequence[ArrayType | None], dispute: Dispute | None
-) -> Exception:
+def conflict(use: Use, dispute: Dispute | None) -> Exception:
     """The refusal for a dispute, or for a result dim whose blocks would not be contiguous."""
     if dispute is None or dispute.first == dispute.second:
         return refuse(
             "misaligned",
-            f"{primitive.name} regroups {', '.join(str(type) for type in arrays if type)} so that a device's block is "
-            f"not one block of the result: {scheme}",
+            f"{use.primitive.name} regroups {use.arrays[0]} so that a device's block is not one block of the result: "
+            f"{use.scheme}",
             because="only the major part of a grouped dim can be cut into consecutive blocks",
             help="reshard first, so that the cut dim is the major one of its group and divides",
             place=Place("operand", 0),
         )
-    left, right = arrays[dispute.first], arrays[dispute.second]
+    left, right = use.arrays[dispute.first], use.arrays[dispute.second]
     same_axes = set(dispute.lists[0]) == set(dispute.lists[1])
     ways = [f"({','.join(axes)})" for axes in dispute.lists]
     return refuse(
         "misaligned" if same_axes else "conflicting-sharding",
-        f"operand {dispute.first} is {left} and operand {dispute.second} is {right}: one dim cut by {ways[0]} and by {ways[1]}",
+        f"operand {dispute.first} is {left} and operand {dispute.second} is {right}: one dim, cut by {ways[0]} and by "
+        f"{ways[1]}",
         because="elements that meet must lie on one device, and either placement would do"
         if not same_axes
         else "the same axes in another order put different blocks on a device",
-        help=f"reshard operand {dispute.second} so that its dim {dispute.dim} is cut by {ways[0]}, or the other way round",
+        help=f"reshard operand {dispute.second} so that its dim {dispute.dim} is cut by {ways[0]}, or the other one",
         place=Place("operand", dispute.second),
     )
 
 
-def _whole(primitive: Primitive, index: int, dim: int, type: ArrayType) -> Exception:
+def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
     bare = array_type(type.dtype, type.shape, (*type.axes[:dim], (), *type.axes[dim + 1 :]))
     return refuse(
         "whole-dim-sharded",
-        f"{primitive.name} looks along dim {dim} of operand {index}, {type}, which is sharded",
+        f"{use.primitive.name} looks along dim {dim} of operand {index}, {type}, which is sharded",
         because="a device that has a block of the dim cannot do its part alone",
         help=f"reshard it to {bare} first",
         place=Place("operand", index),
     )
 
 
-def _target_needed(
-    primitive: Primitive,
-    scheme: Scheme,
-    place: dict[int, Axes],
-    factor: int,
-    arrays: Sequence[ArrayType | None],
-    mesh: Mesh,
-) -> Exception:
+def _target_needed(use: Use, place: Placed, factor: int) -> Exception:
     axes = place[factor]
     names = axes[0] if len(axes) == 1 else f"({','.join(axes)})"
-    indices = scheme.results[0]
-    lists = derived_lists(scheme, indices, place, mesh) or ((),) * len(indices)
-    shape = scheme.shape(indices)
-    dtype = next((type.dtype for type in arrays if type is not None), "f32")
+    indices = use.scheme.results[0]
+    lists = derived_lists(use.scheme, indices, place, use.mesh) or ((),) * len(indices)
+    shape = use.scheme.shape(indices)
+    dtype = next((type.dtype for type in use.arrays if type is not None), "f32")
     plain = array_type(dtype, shape, lists)
     pending = array_type(dtype, shape, lists, unreduced=axes)
     scattered = [
@@ -188,7 +183,8 @@ def _target_needed(
     ]
     return refuse(
         "contraction-target",
-        f"the contracted dims of {primitive.name} are both sharded on {names}, and no target says what becomes of the sum",
+        f"the contracted dims of {use.primitive.name} are both sharded on {names}, and no target says what becomes of "
+        "the sum",
         because=f"each device has a part of the sum over {names}, and there are several ways to finish it",
-        help=f"say which: {plain} (all-reduce), {', '.join(scattered)}{', ' if scattered else ''}or {pending} (free)",
+        help=f"say which: {', '.join([f'{plain} (all-reduce)', *scattered])} or {pending} (free)",
     )

@@ -150,6 +150,7 @@ class Literal:
     zero: bool  #: whether it is the number zero (`-0.0` and `False` included)
 
     def __new__(cls, text: str, type: Type | None) -> Literal:
+        """The one literal with this text and type."""
         found = _LITERALS.get((text, type))
         if found is None:
             found = object.__new__(cls)
@@ -227,7 +228,13 @@ class Equation:
 
     def _key(self) -> tuple[object, ...]:
         return (
-            self.primitive, self.parameters, self.inputs, self.binders, self.types, self.comment, self.cell,
+            self.primitive,
+            self.parameters,
+            self.inputs,
+            self.binders,
+            self.types,
+            self.comment,
+            self.cell,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -246,7 +253,14 @@ class Program:
     """
 
     __slots__ = (
-        "constant_types", "constants", "effects", "equations", "input_types", "inputs", "line", "outputs",
+        "constant_types",
+        "constants",
+        "effects",
+        "equations",
+        "input_types",
+        "inputs",
+        "line",
+        "outputs",
     )
 
     def __init__(
@@ -271,7 +285,12 @@ class Program:
 
     def _key(self) -> tuple[object, ...]:
         return (
-            self.constants, self.constant_types, self.inputs, self.input_types, self.equations, self.outputs,
+            self.constants,
+            self.constant_types,
+            self.inputs,
+            self.input_types,
+            self.equations,
+            self.outputs,
             self.effects,
         )
 

@@ -125,9 +125,7 @@ class Refused(Exception):
         self.refusal = refusal
 
 
-def refuse(
-    code: str, message: str, *, because: str = "", help: str = "", place: Place | None = None
-) -> Refused:
+def refuse(code: str, message: str, *, because: str = "", help: str = "", place: Place | None = None) -> Refused:
     """The exception for one refusal; `raise refuse(...)`. Raises `KeyError` for a code outside the catalogue."""
     CATALOGUE[code]
     return Refused(Refusal(code, message, because, help, place or Place()))

@@ -1,4 +1,5 @@
-"""Resharding: the cast between placements, asked for and never inserted. Seeds A19, A24, A27, A33, B10, B13, B34, B35."""
+"""Resharding: the cast between placements, asked for and never inserted. Seeds A19, A24, A27, A33, B10, B13, B34,
+B35."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from calculus.meshes import AxisMode
 from calculus.parameters import mesh, required, spec
 from calculus.programs import Call, Equation, Literal
 from calculus.refusals import Place, refuse
-from calculus.rules import Operand, Typing
+from calculus.rules import Typing
 from calculus.types import ArrayType, array_type, same
+from calculus.uses import Operand
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -83,7 +85,7 @@ def _only_explicit(type: ArrayType, source: ArrayType, target: ArrayType, scope:
             raise refuse(
                 "no-cast",
                 f"reshard takes {source} to {target} along {axis}, which is manual here",
-                because="a reshard moves along explicit axes; along manual ones a value is moved by casts and collectives",
+                because="along manual axes a value is moved by casts and collectives, never by a reshard",
                 help="use preduced, unreduced_psum or the like",
                 place=Place("binder", 0),
             )
@@ -94,9 +96,9 @@ def sharding_constraint(
     checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
 ) -> tuple[Typing, tuple[Inner, ...], bool]:
     """
-        Γ ⊢ x : τ      on explicit axes, the constraint is what τ says
-        ────────────────────────────────────────────────────────────── sharding-constraint
-        Γ ⊢ sharding_constraint x : τ ▷ on auto axes, whatever the compiler chooses
+    Γ ⊢ x : τ      on explicit axes, the constraint is what τ says
+    ────────────────────────────────────────────────────────────── sharding-constraint
+    Γ ⊢ sharding_constraint x : τ ▷ on auto axes, whatever the compiler chooses
     """
     _single(equation, operands, "sharding_constraint")
     source = _operand_type(operands[0])
@@ -122,7 +124,7 @@ def sharding_constraint(
                 asserted == source.axes[dim],
                 "sharding",
                 lambda dim=dim, asserted=asserted: (  # type: ignore[misc]
-                    f"the constraint asserts that dim {dim} is sharded on ({','.join(asserted)}), and the operand is {source}"
+                    f"the constraint asserts ({','.join(asserted)}) on dim {dim}, and the operand is {source}"
                 ),
                 because="on explicit axes a constraint asserts what the type says; it moves nothing",
                 help="reshard instead, or correct the constraint",
@@ -154,5 +156,3 @@ def _single(equation: Equation, operands: Sequence[Operand], what: str) -> None:
 def _operand_type(operand: Operand) -> ArrayType | None:
     type = operand.type if isinstance(operand, Literal) else operand
     return type if isinstance(type, ArrayType) else None
-
-

@@ -7,7 +7,7 @@ state along every axis, and what remains to communicate. Seeds A15, A20, A22, A2
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from calculus.communication import Collective, move
 from calculus.implied import implied
@@ -18,11 +18,9 @@ from calculus.placement import conflict, derived_lists, placed, repeated
 from calculus.primitives.declaration import Primitive, Site
 from calculus.programs import Literal, Parameters
 from calculus.refusals import Place, refuse
-from calculus.schemes import Scheme
-from calculus.states import state_of_results
+from calculus.states import state_of_result
 from calculus.types import ArrayType, Axes, Type, array_type, same
-
-Operand: TypeAlias = "Type | Literal"
+from calculus.uses import Operand, Use
 
 
 class Typing(NamedTuple):
@@ -49,7 +47,7 @@ def has_type(
 
     Where the primitive takes a target, the target's dims replace the derived ones, and finishing is what it costs.
     """
-    types = [_array(primitive, index, operand) for index, operand in enumerate(operands)]
+    types = tuple(_array(primitive, index, operand) for index, operand in enumerate(operands))
     site = Site(
         parameters,
         tuple(() if type is None else type.shape for type in types),
@@ -68,65 +66,52 @@ def has_type(
     dtypes = primitive.dtypes(site)
     _accepted(primitive, types)
     memory = _one_memory(types)
-    arrays = [type if isinstance(operand, (ArrayType)) else None for type, operand in zip(types, operands, strict=True)]
+    arrays = tuple(
+        None if isinstance(operand, Literal) else type for type, operand in zip(types, operands, strict=True)
+    )
+    use = Use(primitive, site, scheme, tuple(operands), arrays, mesh)
+    plain = not any(type is not None and not type.plain for type in arrays)
     found: list[Type] = []
     collectives: tuple[Collective, ...] = ()
     for number, dtype in enumerate(dtypes):
-        target = _target(primitive, parameters, printed[number])
-        result, effect = _result(
-            primitive, site, scheme, operands, arrays, number, dtype, memory, printed[number], target, mesh
-        )
+        said = printed[number]
+        target = _target(primitive, parameters, said)
+        bare = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
+        if plain and (said is None or said.canonical is bare) and not _asks(target):
+            # nothing is cut, pending or varying: the commonest case, and a short way to the same conclusion
+            found.append(bare)
+            continue
+        result, effect = _result(use._replace(number=number, targeted=target is not None), dtype, memory, target)
         found.append(result)
         collectives += effect
     return Typing(tuple(found), collectives)
 
 
-def _result(
-    primitive: Primitive,
-    site: Site,
-    scheme: Scheme,
-    operands: Sequence[Operand],
-    arrays: Sequence[ArrayType | None],
-    number: int,
-    dtype: str,
-    memory: str,
-    printed: Type | None,
-    target: Spec | None,
-    mesh: Mesh,
-) -> tuple[ArrayType, tuple[Collective, ...]]:
+def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[ArrayType, tuple[Collective, ...]]:
+    number, scheme, mesh, printed = use.number, use.scheme, use.mesh, use.site.printed[use.number]
     indices = scheme.results[number]
     shape = scheme.shape(indices)
     said = printed if isinstance(printed, ArrayType) else None
     if said is not None and said.shape != shape:
         raise _disagrees("shape", printed, array_type(dtype, shape), number, "the scheme determines every size")
-    if not any(type is not None and not type.plain for type in arrays) and target is None and (
-        said is None or said.plain or not arrays
-    ):
-        result = array_type(dtype, shape, memory=memory)
-        return agreeing(result, printed, number), ()
-    place, disputed = placed(primitive, scheme, arrays, mesh, target is not None)
+    place, disputed = placed(use)
     derived = None if disputed else derived_lists(scheme, indices, place, mesh)
     if target is not None:
-        lists: tuple[Axes, ...] = tuple(
-            (target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape))
-        )
+        lists = tuple((target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape)))
+    elif derived is not None:
+        lists = derived
+        repeated(use, lists, dtype)
     else:
-        lists = derived if derived is not None else ()
-        if derived is None:
-            raise conflict(primitive, scheme, arrays, disputed)
-        repeated(primitive, lists, shape, dtype)
-    unreduced, reduced, kind = state_of_results(
-        primitive.name, primitive.signature(site), primitive.operands, primitive.joins, scheme, number, operands, arrays,
-        place, lists, said, mesh,
-    )  # fmt: skip
-    varying = _variation(arrays, mesh)
+        raise conflict(use, disputed)
+    unreduced, reduced, kind = state_of_result(use, place, lists, said)
+    varying = _variation(use.arrays, mesh)
     result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
     agreeing(result, printed, number)
-    if not any(type is not None and type.sharded for type in arrays):
+    if not any(type is not None and type.sharded for type in use.arrays):
         return result, ()
     if any(len(dim) > 1 for dim in (*indices, *(dim for one in scheme.operands for dim in one))):
-        return result, _regrouped(arrays, derived, result, mesh)
-    return result, implied(scheme, arrays, result, mesh)
+        return result, _regrouped(use.arrays, derived, result, mesh)
+    return result, implied(scheme, use.arrays, result, mesh)
 
 
 def _regrouped(
@@ -167,7 +152,7 @@ def _arity(primitive: Primitive, count: int) -> None:
         return
     raise refuse(
         "arity",
-        f"{primitive.name} takes {len(names)} operand{'' if len(names) == 1 else 's'} ({', '.join(names)}), not {count}",
+        f"{primitive.name} takes {len(names)} operands ({', '.join(names) or 'none'}), not {count}",
         because="a primitive takes the operands that it is declared with",
         place=Place("operand", min(count, len(names))) if count > len(names) else Place(),
     )
@@ -190,12 +175,12 @@ def _accepted(primitive: Primitive, types: Sequence[ArrayType | None]) -> None:
 def _one_memory(types: Sequence[ArrayType | None]) -> str:
     found: str | None = None
     for index, type in enumerate(types):
-        if type is None or not type.rank and type.memory == "":
+        if type is None or (not type.rank and type.memory == ""):
             continue
         if found is not None and type.memory != found:
             raise refuse(
                 "memory",
-                f"operand {index} lives in {type.memory or 'device'} memory, an operand before it in {found or 'device'}",
+                f"operand {index} is in {type.memory or 'device'} memory, an operand before it in {found or 'device'}",
                 because="a device computes on arrays in one memory",
                 help="insert a device_put",
                 place=Place("operand", index),
@@ -216,6 +201,10 @@ def _target(primitive: Primitive, parameters: Parameters, printed: Type | None) 
     if primitive.target == "printed" and isinstance(printed, ArrayType):
         return Spec(printed.axes, printed.unreduced, printed.reduced, printed.kind)
     return None
+
+
+def _asks(target: Spec | None) -> bool:
+    return target is not None and any((*target.dims, target.unreduced, target.reduced))
 
 
 def _variation(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
@@ -281,5 +270,3 @@ def _disagrees(code: str, printed: Type | None, inferred: ArrayType, number: int
         help=f"bind it at {inferred}" if code != "shape" else "correct the size, or the operands",
         place=Place("binder", number),
     )
-
-

@@ -48,9 +48,7 @@ class Scheme:
     def shape(self, indices: Indices) -> Shape:
         """The shape of an array with this index list."""
         sizes = self.sizes
-        return tuple(
-            sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices
-        )
+        return tuple(sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices)
 
     def __str__(self) -> str:
         def show(indices: Indices) -> str:
@@ -112,9 +110,7 @@ def elementwise(shapes: Sequence[Shape]) -> Scheme:
             )
             sizes[dim] = size
     full: Indices = tuple((dim,) for dim in range(rank))
-    operands = tuple(
-        tuple((dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)) for shape in shapes
-    )
+    operands = tuple(tuple((dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)) for shape in shapes)
     return Scheme(operands, (full,), sizes)
 
 
@@ -276,7 +272,8 @@ def _stretches(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]
             while (not rows and not columns) or left != right:
                 symbolic = isinstance(left, str) or isinstance(right, str)
                 grow_left = column >= len(result) or (
-                    row < len(shape) and (symbolic or not isinstance(left, int) or not isinstance(right, int) or left <= right)
+                    row < len(shape)
+                    and (symbolic or not isinstance(left, int) or not isinstance(right, int) or left <= right)
                 )
                 if grow_left and row < len(shape):
                     left = _product((left, shape[row]))

@@ -4,18 +4,18 @@ Seeds A18, A20, A22, A25, A26."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
 
 from calculus.blame import blame
 from calculus.cotangents import State
-from calculus.linearity import AxisScheme, Relation, axis_scheme, literal_states, relation
-from calculus.meshes import Mesh
+from calculus.linearity import Relation, axis_scheme, literal_states, relation
+from calculus.placement import Placed
 from calculus.programs import Literal
 from calculus.refusals import Place, refuse
-from calculus.schemes import Scheme
 from calculus.signatures import Signature
-from calculus.types import ArrayType, Axes, Type, array_type
+from calculus.types import ArrayType, Axes, array_type
+from calculus.uses import Use
 
 Given: TypeAlias = "State | frozenset[State]"
 
@@ -24,49 +24,36 @@ _KIND_OF: Final = {state: kind for kind, state in _KINDS.items()}
 _MARKS: Final = ("R", *_KIND_OF)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _signature(text: str, operands: tuple[str, ...], joins: str) -> Signature:
     return Signature.parse(text, operands, joins)
 
 
-def state_of_results(
-    name: str,
-    linearity: str,
-    operand_names: tuple[str, ...],
-    joins: str,
-    scheme: Scheme,
-    number: int,
-    operands: Sequence[Type | Literal],
-    arrays: Sequence[ArrayType | None],
-    place: dict[int, Axes],
-    lists: Sequence[Axes],
-    printed: ArrayType | None,
-    mesh: Mesh,
+def state_of_result(
+    use: Use, place: Placed, lists: Sequence[Axes], printed: ArrayType | None
 ) -> tuple[Axes, Axes, str]:
-    """The unreduced axes, the reduced axes and the kind of one result.
+    """The unreduced axes, the reduced axes and the kind of one result, whose dims have these lists.
 
     Refuses `state` (no local reading), `transpose-communicates` (Local, not in Q), `result-state` (the printed state
     is another one), `choose-state` (several, and none printed), `two-kinds`.
     """
     axes: dict[str, None] = {}
-    for type in (*arrays, printed):
+    for type in (*use.arrays, printed):
         if type is not None and type.marked:
             axes.update(dict.fromkeys((*type.unreduced, *type.reduced)))
     if not axes:
         return (), (), "sum"
-    signature = _signature(linearity, operand_names, joins).of(len(operands))
+    primitive, scheme = use.primitive, use.scheme
+    signature = _signature(primitive.signature(use.site), primitive.operands, primitive.joins).of(len(use.operands))
     sets = tuple(tuple(factor for dim in indices for factor in dim) for indices in scheme.operands)
-    result = tuple(factor for dim in scheme.results[number] for factor in dim)
-    gone = {factor for indices in sets for factor in indices if factor not in result}
-    roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor in gone}
-    one_axis = axis_scheme(sets, result, roles)
-    q = relation(one_axis, signature)
+    result = {factor for dim in scheme.results[use.number] for factor in dim}
+    roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}
+    question = _Question(use, place, lists, printed, sets, relation(axis_scheme(sets, result, roles), signature))
     unreduced: list[str] = []
     reduced: list[str] = []
     kinds: set[str] = set()
-    for axis in mesh.in_order(axes):
-        states = [_given(axis, operand, type, place, factors) for operand, type, factors in zip(operands, arrays, sets, strict=True)]
-        state = _one(name, axis, states, q, one_axis, signature, place, lists, scheme, number, printed, arrays)
+    for axis in use.mesh.in_order(axes):
+        state = question.answer(axis)
         if state == "R":
             reduced.append(axis)
         elif state in _KIND_OF:
@@ -75,92 +62,107 @@ def state_of_results(
     if len(kinds) > 1:
         raise refuse(
             "two-kinds",
-            f"the result of {name} would be unreduced of kind {' and '.join(sorted(kinds))}",
+            f"the result of {primitive.name} would be unreduced of kind {' and '.join(sorted(kinds))}",
             because="a type has one kind of pending reduction",
             help="finish one of them first, with a reshard",
-            place=Place("binder", number),
+            place=Place("binder", use.number),
         )
     return tuple(unreduced), tuple(reduced), next(iter(kinds), "sum")
 
 
-def _given(
-    axis: str, operand: Type | Literal, type: ArrayType | None, place: dict[int, Axes], factors: Sequence[int]
-) -> Given:
-    """An operand's state along an axis, after the one implicit coercion: a copy that meets a cut dim is sliced."""
-    if isinstance(operand, Literal):
-        return literal_states(operand.zero)
-    if type is None:
-        return "N"
-    state = type.state(axis)
-    if state == "U":
-        return _KINDS[type.kind]
-    if state in ("S", "N", "R"):
-        for factor in factors:
-            if axis in place.get(factor, ()):
-                return ("S", factor)
-    return "N" if state == "S" else state
+class _Question(NamedTuple):
+    """What Q is asked about one result, axis by axis."""
 
+    use: Use
+    place: Placed
+    lists: Sequence[Axes]
+    printed: ArrayType | None
+    factors: tuple[tuple[int, ...], ...]
+    q: Relation
 
-def _one(
-    name: str,
-    axis: str,
-    states: list[Given],
-    q: Relation,
-    one_axis: AxisScheme,
-    signature: Signature,
-    place: dict[int, Axes],
-    lists: Sequence[Axes],
-    scheme: Scheme,
-    number: int,
-    printed: ArrayType | None,
-    arrays: Sequence[ArrayType | None],
-) -> State:
-    said = _said(axis, printed, lists, scheme, number, place)
-    marked = any(state in _MARKS for state in states if isinstance(state, str))
-    if not marked and said not in _MARKS:
-        return "N"  # an ordinary judgment: the target rule types it, and it pays
-    found = q.results(states)
-    if said is not None and said in found:
-        return said
-    if said is None:
-        landed = {state for state in found if isinstance(state, tuple)} if any(axis in dim for dim in lists) else set()
-        plain = {state for state in found if not isinstance(state, tuple)}
-        choices = landed or plain
-        if len(choices) == 1:
-            return next(iter(choices))
-        if choices and not marked:
+    def answer(self, axis: str) -> State:
+        """The result's state along an axis."""
+        states = [self._given(axis, index) for index in range(len(self.use.operands))]
+        said = self._said(axis)
+        marked = any(state in _MARKS for state in states if isinstance(state, str))
+        if not marked and said not in _MARKS:
+            return "N"  # an ordinary judgment: the target rule types it, and it pays
+        found = self.q.results(states)
+        if said is not None and said in found:
+            return said
+        if said is None:
+            landed = any(axis in dim for dim in self.lists)
+            choices = {state for state in found if isinstance(state, tuple) == landed}
+            if len(choices) == 1:
+                return next(iter(choices))
+            if choices and not marked:
+                return "N"
+            if choices:
+                raise refuse(
+                    "choose-state",
+                    f"along {axis} the result of {self.use.primitive.name} may be "
+                    f"{' or '.join(sorted(map(_word, choices)))}",
+                    because="each of them reads back right, with a free transpose",
+                    help="write the result's type after its name",
+                    place=Place("binder", self.use.number),
+                )
+        raise self._no(axis, states, said, found)
+
+    def _given(self, axis: str, index: int) -> Given:
+        """An operand's state, after the one implicit coercion: a copy that meets a cut dim is sliced."""
+        operand, type = self.use.operands[index], self.use.arrays[index]
+        if isinstance(operand, Literal):
+            return literal_states(operand.zero)
+        if type is None:
             return "N"
-        if choices:
-            raise refuse(
-                "choose-state",
-                f"along {axis} the result of {name} may be {' or '.join(sorted(map(_word, choices)))}",
-                because="each of them reads back right, with a free transpose",
-                help="write the result's type after its name",
-                place=Place("binder", number),
+        state = type.state(axis)
+        if state == "U":
+            return _KINDS[type.kind]
+        if state != "V":
+            for factor in self.factors[index]:
+                if axis in self.place.get(factor, ()):
+                    return ("S", factor)
+        return "N" if state == "S" else state
+
+    def _said(self, axis: str) -> State | None:
+        """The printed state, by factor where a dim is cut."""
+        if self.printed is None:
+            return None
+        state = self.printed.state(axis)
+        if state == "U":
+            return _KINDS[self.printed.kind]
+        if state == "S":
+            for dim, axes in zip(self.use.scheme.results[self.use.number], self.printed.axes, strict=False):
+                if axis in axes:
+                    return ("S", next((one for one in dim if axis in self.place.get(one, ())), dim[0] if dim else -1))
+        return state
+
+    def _no(self, axis: str, states: Sequence[Given], said: State | None, found: frozenset[State]) -> Exception:
+        name = self.use.primitive.name
+        concrete = _concrete(states)
+        local = self.q.local_results(concrete)
+        shown = ", ".join("literal" if isinstance(given, frozenset) else _word(given) for given in states)
+        if found and said is not None and said not in local:
+            wanted = " or ".join(sorted(map(_word, found)))
+            return refuse(
+                "result-state",
+                f"along {axis} the operands of {name} are ({shown}), so its result is {wanted}, not {_word(said)}",
+                because=f"{_word(said)} reads the devices' blocks in another way, and gives another value",
+                help=f"bind it {wanted} along {axis}, and reshard afterwards",
+                place=Place("binder", self.use.number),
             )
-    raise _no(name, axis, states, q, said, found, arrays, number, printed)
-
-
-def _said(
-    axis: str,
-    printed: ArrayType | None,
-    lists: Sequence[Axes],
-    scheme: Scheme,
-    number: int,
-    place: dict[int, Axes],
-) -> State | None:
-    """The printed state along an axis, by factor where a dim is cut."""
-    if printed is None:
-        return None
-    state = printed.state(axis)
-    if state == "U":
-        return _KINDS[printed.kind]
-    if state == "S":
-        for dim, axes in enumerate(printed.axes):
-            if axis in axes and dim < len(scheme.results[number]):
-                factors = scheme.results[number][dim]
-                return ("S", next((factor for factor in factors if axis in place.get(factor, ())), factors[0] if factors else -1))
-    return state
+        one_way = bool(local) and (said is None or said in local)
+        why = blame(self.q, concrete, said if one_way else None, axis)
+        odd = "N" if one_way and "N" in concrete else next((s for s in concrete if s in _MARKS), concrete[0:1])
+        return refuse(
+            "transpose-communicates" if one_way else "state",
+            f"{name} of ({shown}) along {axis} is right forward, and its transpose is not free"
+            if one_way
+            else f"{name} of ({shown}) along {axis} reads back wrong",
+            because=why.because if why else "",
+            help=_repair(axis, concrete, self.use.arrays),
+            place=Place("operand", concrete.index(odd) if odd in concrete else 0),
+        )
 
 
 def _word(state: State) -> str:
@@ -175,78 +177,26 @@ def _concrete(states: Sequence[Given]) -> tuple[State, ...]:
     return tuple(copies if isinstance(state, frozenset) else state for state in states)
 
 
-def _no(
-    name: str,
-    axis: str,
-    states: Sequence[Given],
-    q: Relation,
-    said: State | None,
-    found: frozenset[State],
-    arrays: Sequence[ArrayType | None],
-    number: int,
-    printed: ArrayType | None,
-) -> Exception:
-    concrete = _concrete(states)
-    local = q.local_results(concrete)
-    shown = ", ".join("literal" if isinstance(given, frozenset) else _word(given) for given in states)
-    culprit = next((index for index, state in enumerate(concrete) if state in _MARKS), 0)
-    place = Place("operand", culprit)
-    if found and said is not None and said not in local:
-        wanted = " or ".join(sorted(map(_word, found)))
-        return refuse(
-            "result-state",
-            f"along {axis} the operands of {name} are ({shown}), so its result is {wanted}, not {_word(said)}",
-            because=f"{_word(said)} reads the devices' blocks in another way, and gives another value",
-            help=f"bind it {wanted} along {axis}, and reshard afterwards",
-            place=Place("binder", number),
-        )
-    if local and (said is None or said in local):
-        result = said if said is not None else min(local, key=str)
-        return refuse(
-            "transpose-communicates",
-            f"{name} of ({shown}) along {axis} is right forward, and its transpose is not free",
-            because=_because(q, concrete, result, axis),
-            help=_repair(axis, concrete, arrays, found),
-            place=_odd_one(concrete, place),
-        )
-    return refuse(
-        "state",
-        f"{name} of ({shown}) along {axis} reads back wrong",
-        because=_because(q, concrete, None if said is not None and said not in local else said, axis),
-        help=_repair(axis, concrete, arrays, found),
-        place=place,
-    )
-
-
-def _because(q: Relation, states: tuple[State, ...], result: State | None, axis: str) -> str:
-    found = blame(q, states, result, axis)
-    return found.because if found else ""
-
-
-def _odd_one(states: tuple[State, ...], place: Place) -> Place:
-    """The operand that would have to be cast: a plain copy among marked operands."""
-    for index, state in enumerate(states):
-        if state == "N":
-            return Place("operand", index)
-    return place
-
-
-def _repair(
-    axis: str, states: tuple[State, ...], arrays: Sequence[ArrayType | None], found: frozenset[State]
-) -> str:
+def _repair(axis: str, states: tuple[State, ...], arrays: Sequence[ArrayType | None]) -> str:
     steps: list[str] = []
     for index, (state, type) in enumerate(zip(states, arrays, strict=True)):
         if type is None:
             continue
-        if state == "N" and "U" in states and len(states) > 1:
-            reduced = array_type(type.dtype, type.shape, type.axes, type.varying, type.unreduced, (*type.reduced, axis), type.kind)
-            pending = array_type(type.dtype, type.shape, type.axes, type.varying, (*type.unreduced, axis), type.reduced, type.kind)
-            steps.append(f"reshard operand {index} to {reduced} (to multiply) or {pending} (to add), free")
+        if state == "N" and "U" in states:
+            steps.append(
+                f"reshard operand {index} to {restated(type, axis, 'R')} (to multiply) or "
+                f"{restated(type, axis, 'U')} (to add), free"
+            )
         elif state == "N" and "R" in states:
-            reduced = array_type(type.dtype, type.shape, type.axes, type.varying, type.unreduced, (*type.reduced, axis), type.kind)
-            steps.append(f"reshard operand {index} to {reduced}, free")
+            steps.append(f"reshard operand {index} to {restated(type, axis, 'R')}, free")
         elif state in _KIND_OF:
-            rest = tuple(name for name in type.unreduced if name != axis)
-            done = array_type(type.dtype, type.shape, type.axes, type.varying, rest, type.reduced, type.kind)
-            steps.append(f"reshard operand {index} to {done} first, an all-reduce over {axis}")
+            steps.append(f"reshard operand {index} to {restated(type, axis, 'N')} first, an all-reduce over {axis}")
     return "; or ".join(steps) or f"reshard along {axis} first"
+
+
+def restated(type: ArrayType, axis: str, state: str) -> ArrayType:
+    """The type with another state (N, R or U) along an axis that cuts no dim."""
+    unreduced = tuple(name for name in type.unreduced if name != axis) + ((axis,) if state == "U" else ())
+    reduced = tuple(name for name in type.reduced if name != axis) + ((axis,) if state == "R" else ())
+    kind = type.kind if type.unreduced else "sum"
+    return array_type(type.dtype, type.shape, type.axes, type.varying, unreduced, reduced, kind, type.memory)

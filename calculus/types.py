@@ -269,8 +269,7 @@ def _show(type: ArrayType, dtype: str) -> str:
         return axes[0] if len(axes) == 1 else f"({','.join(axes)})"
 
     dims = ",".join(
-        f"{size}@{axis_list(axes)}" if axes else str(size)
-        for size, axes in zip(type.shape, type.axes, strict=True)
+        f"{size}@{axis_list(axes)}" if axes else str(size) for size, axes in zip(type.shape, type.axes, strict=True)
     )
     kind = "U" if type.kind == "sum" else f"U_{type.kind}"
     states = ((type.varying, "V"), (type.unreduced, kind), (type.reduced, "R"))

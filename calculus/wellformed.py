@@ -1,7 +1,7 @@
 """Well-formed types: the side conditions of the type grammar, each with its own refusal. Seed B19, A42.
 
-    Every axis is known, in a mode that the type may mention, and mentioned at most once; sharded dims divide; the
-    states along one axis exclude each other.
+Every axis is known, in a mode that the type may mention, and mentioned at most once; sharded dims divide; the
+states along one axis exclude each other.
 """
 
 from __future__ import annotations

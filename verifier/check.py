@@ -10,11 +10,11 @@ from calculus.effects import charges
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import mesh as mesh_of
 from calculus.programs import Call, Document, Program, Value, bodies
-from calculus.refusals import Family, Refusal, Refused
+from calculus.refusals import Refusal, Refused
 from calculus.types import ArrayType, RefType
 from grammar.meshes import parse_meshes
 from grammar.read import read
-from verifier.report import Report, Row, malformed
+from verifier.report import Report, Row, malformed, verdict_on
 
 
 def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
@@ -33,7 +33,7 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
         checker.refuse(refused.refusal, document.program)
         checked = None
     refusals = _located(text, checker)
-    verdict = _verdict(refusals)
+    verdict = verdict_on(refusals)
     rows = _rows(checked) if checked is not None and verdict == "ok" else []
     notes += _notes(checker, rows, checked)
     return Report(file, verdict, checker.equations, refusals, rows, notes)
@@ -43,11 +43,6 @@ def _first_line(refusal: Refusal) -> Refusal:
     refusal.line = refusal.line or 1
     refusal.column = refusal.column or 1
     return refusal
-
-
-def _verdict(refusals: Iterable[Refusal]):  # type: ignore[no-untyped-def]
-    families = {refusal.family for refusal in refusals}
-    return "malformed" if Family.MALFORMED in families else "refused" if families else "ok"
 
 
 def _rows(checked: Checked) -> list[Row]:
@@ -119,7 +114,10 @@ def _meshes_of(document: Document, notes: list[str]) -> list[Mesh]:
     missing = [axis for axis in mentioned if not any(axis in mesh for mesh in found)]
     if not found:
         return [open_mesh(missing)]
-    explicit = [mesh.with_modes({axis.name: AxisMode.EXPLICIT for axis in mesh.axes if axis.name in mentioned}) for mesh in found]
+    explicit = [
+        mesh.with_modes({axis.name: AxisMode.EXPLICIT for axis in mesh.axes if axis.name in mentioned})
+        for mesh in found
+    ]
     return [*explicit, open_mesh(missing)] if missing else explicit
 
 
@@ -160,5 +158,3 @@ def _axes_of(program: Program) -> Iterator[str]:
     yield from of((*program.constant_types, *program.input_types))
     for equation in program.equations:
         yield from of(equation.types)
-
-

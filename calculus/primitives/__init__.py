@@ -12,6 +12,5 @@ from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.shaping import SHAPING
 
 TABLE: Final[dict[str, Primitive]] = {
-    primitive.name: primitive
-    for primitive in (*ELEMENTWISE, *CONTRACTION, *SHAPING, *REDUCTIONS, *CREATION)
+    primitive.name: primitive for primitive in (*ELEMENTWISE, *CONTRACTION, *SHAPING, *REDUCTIONS, *CREATION)
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from calculus.parameters import dims, integer, required
 from calculus.primitives.declaration import Primitive, Site, named_dtype
 from calculus.primitives.elementwise import aligned
@@ -23,9 +25,7 @@ def _bits_scheme(site: Site) -> Scheme:
     keys, drawn = site.shapes[0], dims(site.parameters, "shape")
     indices = tuple((dim,) for dim in range(len(keys)))
     made = range(len(keys), len(keys) + len(drawn))
-    return Scheme(
-        (indices,), ((*indices, *((dim,) for dim in made)),), (*keys, *drawn), dict.fromkeys(made, "whole")
-    )
+    return Scheme((indices,), ((*indices, *((dim,) for dim in made)),), (*keys, *drawn), dict.fromkeys(made, "whole"))
 
 
 def _bits_dtype(site: Site) -> tuple[str, ...]:
@@ -45,13 +45,13 @@ def _bitcast_dtype(site: Site) -> tuple[str, ...]:
     return (target,)
 
 
-def _iota(np, p):  # type: ignore[no-untyped-def]
+def _iota(np: Any, p: Any) -> Any:
     shape, dim = p["shape"], p["dimension"]
     steps = np.arange(shape[dim]).reshape([-1 if index == dim else 1 for index in range(len(shape))])
     return np.broadcast_to(steps, shape).astype(str(p["dtype"]))
 
 
-def _bitcast(np, p, x):  # type: ignore[no-untyped-def]
+def _bitcast(np: Any, p: Any, x: Any) -> Any:
     return x.view(str(p["new_dtype"]))
 
 

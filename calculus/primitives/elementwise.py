@@ -5,6 +5,8 @@ A line is a declaration: name, linearity, kernel. Seeds A20, A22, B25.
 
 from __future__ import annotations
 
+from typing import Any
+
 from calculus.primitives.declaration import (
     INEXACT,
     NUMBERS,
@@ -60,32 +62,61 @@ def _power(site: Site) -> str:
     return "x" if site.parameters.get("y") == 1 else "/ x"
 
 
-def _convert(np, p, x):  # type: ignore[no-untyped-def]
+def _part(site: Site) -> tuple[str, ...]:
+    dtype = site.dtypes[0] or "f32"
+    return ({"c64": "f32", "c128": "f64"}.get(dtype, dtype),)
+
+
+def _pair(site: Site) -> tuple[str, ...]:
+    return ("c128" if same_dtype(site) == ("f64",) else "c64",)
+
+
+def _divide(np: Any, p: Any, x: Any, y: Any) -> Any:
+    return x / y if x.dtype.kind in "fc" else np.trunc(x / y).astype(x.dtype)
+
+
+def _integer_power(np: Any, p: Any, x: Any) -> Any:
+    return x ** int(p["y"])
+
+
+def _round(np: Any, p: Any, x: Any) -> Any:
+    return np.round(x) if p["rounding_method"] == 1 else np.trunc(x + np.copysign(0.5, x))
+
+
+def _shift_logical(np: Any, p: Any, x: Any, y: Any) -> Any:
+    return (x.view(f"u{x.itemsize}") >> y.view(f"u{y.itemsize}")).view(x.dtype)
+
+
+def _shift_arithmetic(np: Any, p: Any, x: Any, y: Any) -> Any:
+    return (x.view(f"i{x.itemsize}") >> y.view(f"i{y.itemsize}")).view(x.dtype)
+
+
+def _convert(np: Any, p: Any, x: Any) -> Any:
     return x.astype(str(p["new_dtype"]))
 
 
-def _logistic(np, p, x):  # type: ignore[no-untyped-def]
+def _logistic(np: Any, p: Any, x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _erf(np, p, x):  # type: ignore[no-untyped-def]
+def _erf(np: Any, p: Any, x: Any) -> Any:
     from math import erf
 
     return np.vectorize(erf, otypes=[x.dtype])(x)
 
 
-def _erf_inv(np, p, x):  # type: ignore[no-untyped-def]
+def _erf_inv(np: Any, p: Any, x: Any) -> Any:
     from statistics import NormalDist
 
     quantile = NormalDist().inv_cdf
     return np.vectorize(lambda value: quantile((value + 1) / 2) / 2**0.5, otypes=[x.dtype])(x)
 
 
-def _select(np, p, which, *cases):  # type: ignore[no-untyped-def]
+def _select(np: Any, p: Any, which: Any, *cases: Any) -> Any:
     return np.choose(np.broadcast_to(which, cases[0].shape).astype(int), cases)
 
 
-def _reduce_precision(np, p, x):  # type: ignore[no-untyped-def]
+def _reduce_precision(np: Any, p: Any, x: Any) -> Any:
     mantissa, exponent = np.frexp(x)
     scale = 2.0 ** (int(p["mantissa_bits"]) + 1)
     return np.ldexp(np.round(mantissa * scale) / scale, exponent).astype(x.dtype)
@@ -98,28 +129,28 @@ ELEMENTWISE = (
     _row("add_any", "x y", "x y", lambda np, p, x, y: x + y),
     _row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS),
     _row("neg", "x", "x", lambda np, p, x: -x, NUMBERS),
-    _row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", "f32"),)),
-    _row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", "f32"),)),
-    _row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=lambda site: ({"f32": "c64", "f64": "c128"}.get(site.dtypes[0] or "", "c64"),)),
+    _row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=_part),
+    _row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=_part),
+    _row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=_pair),
     _row("copy", "x", "x", lambda np, p, x: x.copy()),
     _row("copy_p", "x", "x", lambda np, p, x: x.copy()),
     _row("stop_gradient", "x", "x", lambda np, p, x: x),
     # bilinear, and linear in the numerator
     _row("mul", "x y", "x | y", lambda np, p, x, y: x * y, NUMBERS),
-    Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=lambda np, p, x, y: x / y if x.dtype.kind in "fc" else np.trunc(x / y).astype(x.dtype), accepts=NUMBERS),
+    Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=_divide, accepts=NUMBERS),
     # nonlinear, differentiable
     _row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
     _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=like_operands(0, 1)),
-    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=lambda np, p, x: x ** int(p["y"]), accepts=NUMBERS),
+    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=_integer_power, accepts=NUMBERS),
     _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y)),
     _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y)),
     _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high)),
     _row("atan2", "x y", "/ x y", lambda np, p, x, y: np.arctan2(x, y), INEXACT),
-    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), NUMBERS, dtypes=lambda site: ({"c64": "f32", "c128": "f64"}.get(site.dtypes[0] or "", site.dtypes[0] or "f32"),)),
+    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), NUMBERS, dtypes=_part),
     _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS),
     _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f"),
     _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f"),
-    _row("round", "x", "/ x", lambda np, p, x: np.round(x) if p["rounding_method"] == 1 else np.trunc(x + np.copysign(0.5, x)), "f"),
+    _row("round", "x", "/ x", _round, "f"),
     _row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
     _row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
     _row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT),
@@ -163,7 +194,7 @@ ELEMENTWISE = (
     _row("not", "x", "; x", lambda np, p, x: ~x, "iub"),
     _row("population_count", "x", "; x", lambda np, p, x: np.bitwise_count(x).astype(x.dtype), "iu"),
     _row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
-    _row("shift_right_logical", "x y", "; x y", lambda np, p, x, y: (x.view(f"u{x.itemsize}") >> y.view(f"u{y.itemsize}")).view(x.dtype), "iu"),
-    _row("shift_right_arithmetic", "x y", "; x y", lambda np, p, x, y: (x.view(f"i{x.itemsize}") >> y.view(f"i{y.itemsize}")).view(x.dtype), "iu"),
+    _row("shift_right_logical", "x y", "; x y", _shift_logical, "iu"),
+    _row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu"),
 )
 # fmt: on

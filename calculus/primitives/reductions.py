@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from calculus.parameters import integer, integers, required
-from calculus.primitives.declaration import NUMBERS, DtypesOf, Kernel, Primitive, SchemeOf, Site, named_dtype, same_dtype
+from calculus.primitives.declaration import (
+    NUMBERS,
+    DtypesOf,
+    Kernel,
+    Primitive,
+    SchemeOf,
+    Site,
+    named_dtype,
+    same_dtype,
+)
 from calculus.schemes import Scheme, reduction, windowed
 
 
@@ -25,7 +36,7 @@ def _along(site: Site) -> Scheme:
 
 
 def _cumulative(name: str, linearity: str, ufunc: str) -> Primitive:
-    def kernel(np, p, x):  # type: ignore[no-untyped-def]
+    def kernel(np: Any, p: Any, x: Any) -> Any:
         if p["reverse"]:
             return np.flip(getattr(np, ufunc).accumulate(np.flip(x, p["axis"]), p["axis"]), p["axis"])
         return getattr(np, ufunc).accumulate(x, p["axis"])
@@ -33,7 +44,7 @@ def _cumulative(name: str, linearity: str, ufunc: str) -> Primitive:
     return Primitive(name, ("x",), linearity, _along, same_dtype, kernel=kernel, accepts=NUMBERS)
 
 
-def _axes(p):  # type: ignore[no-untyped-def]
+def _axes(p: Any) -> Any:
     return tuple(p["axes"])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from calculus.parameters import dims, integer, integers, required, sequence
 from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
 from calculus.refusals import Place, refuse
@@ -14,7 +16,11 @@ def _broadcast_scheme(site: Site) -> Scheme:
     goes everywhere."""
     result = site.printed_shape()
     value = site.parameters.get("broadcast_dimensions")
-    placed = () if value is None else [integer(item, "broadcast_dimensions") for item in sequence(value, "broadcast_dimensions")]
+    placed = (
+        ()
+        if value is None
+        else [integer(item, "broadcast_dimensions") for item in sequence(value, "broadcast_dimensions")]
+    )
     if value is None and len(site.shapes[0]) == len(result):
         placed = list(range(len(result)))
     return broadcast(site.shapes[0], result, placed)
@@ -153,33 +159,44 @@ def _rev_scheme(site: Site) -> Scheme:
     return windowed([site.shapes[0]], site.shapes[0], integers(site.parameters, "dimensions"))
 
 
-def _rev(np, p, x):  # type: ignore[no-untyped-def]
+def _rev(np: Any, p: Any, x: Any) -> Any:
     return np.flip(x, p["dimensions"])
 
 
-def _slice(np, p, x):  # type: ignore[no-untyped-def]
+def _slice(np: Any, p: Any, x: Any) -> Any:
     strides = p["strides"] or (1,) * x.ndim
     return x[tuple(map(slice, p["start_indices"], p["limit_indices"], strides))]
 
 
-def _pad(np, p, x, value):  # type: ignore[no-untyped-def]
-    config = [[int(str(item)) if isinstance(item, int) else int(item.arguments[0]) for item in row] for row in p["padding_config"]]
-    shape = [low + high + size + inner * max(0, size - 1) for size, (low, high, inner) in zip(x.shape, config, strict=True)]
-    spread = np.full([max(0, size - min(low, 0) - min(high, 0)) for size, (low, high, _) in zip(shape, config, strict=True)], value, x.dtype)
-    spread[tuple(
-        slice(max(low, 0), max(low, 0) + size + inner * max(0, size - 1), inner + 1)
-        for size, (low, _, inner) in zip(x.shape, config, strict=True)
-    )] = x
-    return spread[tuple(
-        slice(-min(low, 0), spread.shape[dim] + min(high, 0)) for dim, (low, high, _) in enumerate(config)
-    )]
+def _pad(np: Any, p: Any, x: Any, value: Any) -> Any:
+    config = [
+        [int(str(item)) if isinstance(item, int) else int(item.arguments[0]) for item in row]
+        for row in p["padding_config"]
+    ]
+    shape = [
+        low + high + size + inner * max(0, size - 1) for size, (low, high, inner) in zip(x.shape, config, strict=True)
+    ]
+    spread = np.full(
+        [max(0, size - min(low, 0) - min(high, 0)) for size, (low, high, _) in zip(shape, config, strict=True)],
+        value,
+        x.dtype,
+    )
+    spread[
+        tuple(
+            slice(max(low, 0), max(low, 0) + size + inner * max(0, size - 1), inner + 1)
+            for size, (low, _, inner) in zip(x.shape, config, strict=True)
+        )
+    ] = x
+    return spread[
+        tuple(slice(-min(low, 0), spread.shape[dim] + min(high, 0)) for dim, (low, high, _) in enumerate(config))
+    ]
 
 
-def _concatenate(np, p, *parts):  # type: ignore[no-untyped-def]
+def _concatenate(np: Any, p: Any, *parts: Any) -> Any:
     return np.concatenate(parts, axis=p["dimension"])
 
 
-def _split(np, p, x):  # type: ignore[no-untyped-def]
+def _split(np: Any, p: Any, x: Any) -> Any:
     return np.split(x, np.cumsum(p["sizes"])[:-1], axis=p["axis"])
 
 
@@ -189,7 +206,13 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 SHAPING = (
     Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed"),
-    Primitive("transpose", ("x",), "x", lambda site: permutation(site.shapes[0], integers(site.parameters, "permutation")), same_dtype),
+    Primitive(
+        "transpose",
+        ("x",),
+        "x",
+        lambda site: permutation(site.shapes[0], integers(site.parameters, "permutation")),
+        same_dtype,
+    ),
     Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding"),
     Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype),
     Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype),
@@ -199,4 +222,3 @@ SHAPING = (
     Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split),
     Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev),
 )
-
