@@ -13,11 +13,11 @@ from typing import Final, NoReturn
 import click
 
 from calculus.meshes import Mesh
-from calculus.refusals import Refused, refuse
+from calculus.refusals import Refusal, Refused, refuse
 from grammar.meshes import parse_meshes
 from grammar.render import excerpt, render
 from verifier import __version__
-from verifier.report import STATUS, VERDICTS, Report, as_json, count, malformed, summary, table
+from verifier.report import STATUS, VERDICTS, Report, as_json, count, malformed, summary, table, verdict_on
 
 MOST_SHOWN: Final = 50
 """The most refusals that are shown in full for one file; `--json` lists all."""
@@ -95,7 +95,7 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
         report, text = _checked(file, meshes)
         reports.append(report)
         if not as_data:
-            _say(_paragraphs(report, text, first=len(reports) == 1))
+            _say(_paragraphs(report, text, spaced=len(reports) > 1 and any(map(_detailed, reports[-2:]))))
     if as_data:
         _say([json.dumps([as_json(report) for report in reports], indent=2)])
     elif len(reports) > 1:
@@ -120,8 +120,12 @@ def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
         return malformed(file, refuse("too-deep", "the program nests too deep to be checked").refusal), text
 
 
-def _paragraphs(report: Report, text: str, first: bool) -> Iterator[str]:
-    if not first and (report.communication or report.refusals or report.notes):
+def _detailed(report: Report) -> bool:
+    return bool(report.communication or report.refusals or report.notes)
+
+
+def _paragraphs(report: Report, text: str, spaced: bool) -> Iterator[str]:
+    if spaced:
         yield ""
     yield summary(report)
     if report.communication:
@@ -133,7 +137,6 @@ def _paragraphs(report: Report, text: str, first: bool) -> Iterator[str]:
         yield render(report.refusals[:MOST_SHOWN], text, report.name)
         if len(report.refusals) > MOST_SHOWN:
             yield f"\n{count(len(report.refusals) - MOST_SHOWN, 'more refusal')}: --json lists all"
-        yield ""
 
 
 def _totals(reports: list[Report]) -> str:
@@ -166,12 +169,9 @@ def type_(ctx: click.Context, text: str, meshes: list[Mesh], as_data: bool) -> N
     mesh = meshes[0] if meshes else Mesh(())
     try:
         read = read_type(text)
-    except Refused as refused:
-        _stop(refused, text, 2)
-    try:
         well_formed(read, mesh)
     except Refused as refused:
-        _stop(refused, text, 1)
+        _stop(refused.refusal, text)
     if as_data:
         _say([json.dumps(type_as_json(read, mesh), indent=2)])
     else:
@@ -179,14 +179,12 @@ def type_(ctx: click.Context, text: str, meshes: list[Mesh], as_data: bool) -> N
     ctx.exit(0)
 
 
-def _stop(refused: Refused, text: str, status: int) -> NoReturn:
-    """Show one refusal of a type on standard error, and exit."""
-    refusal = refused.refusal
-    if not refusal.line:
-        refusal.line, refusal.column = 1, max(refusal.column, 1)
+def _stop(refusal: Refusal, text: str) -> NoReturn:
+    """Show one refusal of a type on standard error, and exit with the status of its verdict."""
+    refusal.line, refusal.column = refusal.line or 1, refusal.column or 1
     with contextlib.suppress(BrokenPipeError):
         click.echo(render([refusal], text, "<type>"), err=True)
-    sys.exit(status)
+    sys.exit(STATUS[verdict_on([refusal])])
 
 
 def _say(lines: Iterable[str]) -> None:

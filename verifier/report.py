@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from calculus.refusals import Refusal
+from calculus.refusals import Family, Refusal
 
 Verdict: TypeAlias = Literal["ok", "refused", "malformed"]
 
@@ -68,6 +68,12 @@ class Report:
     def unpriced(self) -> int:
         """How many collectives `payload` leaves out."""
         return sum(row.total is None for row in self.communication)
+
+
+def verdict_on(refusals: Iterable[Refusal]) -> Verdict:
+    """What the refusals of one text amount to: a text that is not the language gets no other verdict."""
+    families = {refusal.family for refusal in refusals}
+    return "malformed" if Family.MALFORMED in families else "refused" if families else "ok"
 
 
 def malformed(file: str, refusal: Refusal) -> Report:
@@ -139,7 +145,8 @@ def summary(report: Report) -> str:
         runs = count(sum(known), "run") if known else "runs not known"
         at_least = "at least " if report.unpriced else ""
         parts.append(f"{count(len(report.communication), 'collective')}, {at_least}{runs}")
-        parts.append(f"{at_least}{count(report.payload, 'byte')} per device")
+        known_bytes = f"{at_least}{count(report.payload, 'byte')} per device"
+        parts.append("bytes not known" if report.unpriced == len(report.communication) else known_bytes)
     elif report.verdict == "ok":
         parts.append("no communication")
     return f"{report.name}: {' · '.join(parts)}"
