@@ -1,0 +1,308 @@
+"""The engines that run the blocks of a section, and what each finds wrong.
+
+Each block language has one function. It says which engines asserted something, and every way in which the document and
+the project disagree. Nothing is asserted about a section by an engine that is not in what its blocks return.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from click.testing import CliRunner
+
+from calculus.meshes import Mesh
+from calculus.refusals import CATALOGUE, Family, Refusal, Refused
+from grammar.fast import read_fast
+from grammar.leaves import Odd
+from grammar.meshes import parse_meshes
+from grammar.parse import parse_document
+from grammar.print import print_document
+from tests.spec.document import Block, Said, Section
+from verifier.check import check_text
+from verifier.cli import main
+from verifier.report import Row
+
+GOLDEN: Final = Path(__file__).parents[1] / "golden" / "corpus"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Which engines asserted something, and what is wrong: a document's line (0 for the block) with a sentence each."""
+
+    ran: set[str] = field(default_factory=set)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+    def need(self, holds: bool, line: int, sentence: str) -> None:
+        """Record a problem unless it holds."""
+        if not holds:
+            self.problems.append((line, sentence))
+
+
+def run_section(section: Section) -> Outcome:
+    """Run every block of a section."""
+    found = Outcome()
+    for block in section.blocks:
+        runner = LANGUAGES.get(block.language)
+        if runner is None:
+            known = ", ".join(LANGUAGES)
+            found.problems.append((block.line, f"no engine runs a block of {block.language}; one of {known} does"))
+            continue
+        unknown = sorted(set(block.options) - OPTIONS[block.language])
+        found.need(not unknown, block.line, f"a block of {block.language} has no option {', '.join(unknown)}")
+        outcome = runner(block, section)
+        found.ran |= outcome.ran
+        found.problems += ((line or block.line, sentence) for line, sentence in outcome.problems)
+    return found
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+_REFUSAL: Final = re.compile(rf"({'|'.join(family.value for family in Family)}): ([\w-]+)(?:, (\w+)(?: (\w+))?)?")
+_COLLECTIVE: Final = re.compile(
+    r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|unknown) ([\w,]+) (\d+|\?) bytes"
+    r"(?: x(\d+|\?))?(?:, wire (\d+(?:/\d+)?))?(?: \((.+)\))?"
+)
+_TOTAL: Final = re.compile(r"(\d+) bytes in all")
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What a program's comments say, sorted by what they are about."""
+
+    refusals: list[tuple[Said, re.Match[str]]] = field(default_factory=list)
+    collectives: list[tuple[Said, re.Match[str]]] = field(default_factory=list)
+    totals: list[int] = field(default_factory=list)
+    notes: list[Said] = field(default_factory=list)
+    silent: bool = False
+
+
+def jaxpr(block: Block, section: Section) -> Outcome:
+    """A program: both readers give one term, it prints as it stands, and its refusals and collectives are exactly those
+    that the comments list."""
+    found = Outcome()
+    expected = _expectations(block, found)
+    malformed = any(match[2] in ("syntax", "too-deep", "not-text") for _, match in expected.refusals)
+    if not malformed:
+        _round_trip(block, found)
+    golden = block.options.get("printed")
+    if golden is not None:
+        text = (GOLDEN / f"{golden}.jaxpr").read_text(encoding="utf-8")
+        found.need(_trimmed(block.text) == _trimmed(text), 0, f"the program is not what JAX printed as {golden}")
+    report = check_text(block.text, _meshes(block), block.options.get("file", "the block"))
+    found.ran.add("P" if malformed else "T")
+    _compare_refusals(report.refusals, expected, found)
+    if expected.collectives or expected.silent or expected.totals:
+        found.ran.add("C")
+    _compare_collectives(report.communication, expected, found)
+    for total in expected.totals:
+        found.need(report.payload == total, 0, f"{report.payload} bytes in all, not {total}")
+    for note in expected.notes:
+        wanted = note.text.removeprefix("note: ")
+        found.need(any(wanted in said for said in report.notes), note.written, f"no note says this: {report.notes}")
+    return found
+
+
+def _expectations(block: Block, found: Outcome) -> _Expected:
+    expected = _Expected()
+    for said in block.said:
+        refusal, collective = _REFUSAL.fullmatch(said.text), _COLLECTIVE.fullmatch(said.text)
+        total = _TOTAL.fullmatch(said.text)
+        if refusal is not None and said.line:
+            expected.refusals.append((said, refusal))
+            family = CATALOGUE[refusal[2]][0].value if refusal[2] in CATALOGUE else "no"
+            found.need(family == refusal[1], said.written, f"{refusal[2]} is of {family} family, not {refusal[1]}")
+        elif collective is not None and said.line:
+            expected.collectives.append((said, collective))
+        elif said.text == "no communication" and not said.line:
+            expected.silent = True
+        elif total is not None and not said.line:
+            expected.totals.append(int(total[1]))
+        elif said.text.startswith("note: ") and not said.line:
+            expected.notes.append(said)
+        elif said.text != "well typed" or said.line:
+            found.problems.append((said.written, f"this expectation does not read here: {said.text!r}"))
+    contradicts = (expected.silent and expected.collectives) or (
+        expected.refusals and (expected.silent or expected.collectives)
+    )
+    found.need(not contradicts, 0, "the expectations contradict each other")
+    if any(said.text == "well typed" for said in block.said):
+        found.need(not expected.refusals, 0, "a program that is well typed has no refusals")
+    return expected
+
+
+def _round_trip(block: Block, found: Outcome) -> None:
+    """Engine P. Blanks at the ends of lines are not compared: an editor may remove them."""
+    found.ran.add("P")
+    try:
+        normative = parse_document(block.text)
+    except Refused as refused:
+        refusal = refused.refusal
+        where = f"line {refusal.line} of the block, column {refusal.column}"
+        found.problems.append((0, f"the grammar does not read this: {where}: {refusal.message}"))
+        return
+    try:
+        found.need(read_fast(block.text) == normative, 0, "the fast reader and the grammar read different terms")
+    except (Odd, Refused):
+        found.problems.append((0, "the fast reader does not take this: write it as JAX lays it out"))
+    printed = _trimmed(print_document(normative))
+    if printed != _trimmed(block.text):
+        pairs = zip([*block.text.splitlines(), ""], [*printed.splitlines(), ""], strict=False)
+        differ = ((n, *pair) for n, pair in enumerate(pairs, 1) if pair[0].rstrip() != pair[1].rstrip())
+        line, mine, theirs = next(differ)
+        found.problems.append((0, f"printed, line {line} of the block reads {theirs!r}, not {mine!r}"))
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+
+
+def _meshes(block: Block) -> list[Mesh]:
+    text = block.options.get("mesh")
+    return parse_meshes(text) if text else []
+
+
+def _compare_refusals(refusals: Sequence[Refusal], expected: _Expected, found: Outcome) -> None:
+    """Every refusal is expected and every expectation is a refusal, one for one."""
+    open_ = list(expected.refusals)
+    for refusal in refusals:
+        for position, (said, match) in enumerate(open_):
+            if said.line == refusal.line and match[2] == refusal.code and _at(refusal, match):
+                del open_[position]
+                break
+        else:
+            place = " ".join(str(part) for part in (refusal.place.part, refusal.place.name or refusal.place.index))
+            text = f"{refusal.family.value}: {refusal.code}, {place}"
+            found.problems.append((0, f"not expected: line {refusal.line} of the block: {text}: {refusal.message}"))
+    found.problems += ((said.written, f"not refused: {said.text}") for said, _ in open_)
+
+
+def _at(refusal: Refusal, match: re.Match[str]) -> bool:
+    place = refusal.place
+    return (match[3] is None or match[3] == place.part) and match[4] in (None, str(place.index), place.name)
+
+
+def _compare_collectives(rows: Sequence[Row], expected: _Expected, found: Outcome) -> None:
+    open_ = list(expected.collectives)
+    for row in rows:
+        for position, (said, match) in enumerate(open_):
+            if said.line == row.line and _matches(row, match):
+                del open_[position]
+                break
+        else:
+            found.problems.append((0, f"not expected: line {row.line} of the block: {_described(row)}"))
+    found.problems += ((said.written, f"no such collective: {said.text}") for said, _ in open_)
+
+
+def _matches(row: Row, match: re.Match[str]) -> bool:
+    kind, axes, payload, times, wire, exactness = match.groups()
+    return (
+        (row.kind, row.axes, row.exactness) == (kind, tuple(axes.split(",")), exactness or "exact")
+        and _shown(row.bytes) == payload
+        and _shown(row.times) == (times or "1")
+        and (wire is None or row.wire_bytes == Fraction(wire))
+    )
+
+
+def _described(row: Row) -> str:
+    times = "" if row.times == 1 else f" x{_shown(row.times)}"
+    exactness = "" if row.exactness == "exact" else f" ({row.exactness})"
+    wire = "" if row.wire_bytes is None else f", wire {Fraction(row.wire_bytes)}"
+    return f"{row.kind} {','.join(row.axes)} {_shown(row.bytes)} bytes{times}{wire}{exactness}"
+
+
+def _shown(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+# --- types and the command line ---------------------------------------------------------------------------------------
+
+
+def types(block: Block, section: Section) -> Outcome:
+    """Types, one a line: see `tests.spec.type_lines`."""
+    from tests.spec.type_lines import run_lines
+
+    found = Outcome()
+    meshes = _meshes(block)
+    if len(meshes) != 1:
+        found.problems.append((0, "a block of types names one mesh"))
+        return found
+    run_lines(block, meshes[0], found.ran, found.problems)
+    return found
+
+
+_EXIT: Final = re.compile(r"\[exit (\d)\]")
+
+
+def console(block: Block, section: Section) -> Outcome:
+    """What the command prints, and how it exits. The files are the section's programs that have a `file` option."""
+    found = Outcome()
+    found.need(not block.said, 0, "a console block has no expectations beside what it shows")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for other in section.blocks:
+            if "file" in other.options:
+                Path(folder, other.options["file"]).write_text(other.text, encoding="utf-8")
+        for line, command, shown in _commands(block, found):
+            words = shlex.split(command)
+            if words[:1] != ["shardproof"]:
+                found.problems.append((line, f"only shardproof is run here, not {command!r}"))
+                continue
+            found.ran.add("U")
+            result = CliRunner().invoke(main, words[1:], prog_name="shardproof", catch_exceptions=False)
+            lines = [text.rstrip() for text in result.output.rstrip().splitlines()]
+            if result.exit_code:
+                lines.append(f"[exit {result.exit_code}]")
+            if lines != shown:
+                found.problems.append((line, "the command prints\n" + "\n".join(f"      {text}" for text in lines)))
+    return found
+
+
+def _commands(block: Block, found: Outcome) -> Iterator[tuple[int, str, list[str]]]:
+    """Each command with the document's line and the lines that it should print, `[exit 1]` among them."""
+    commands: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(block.text.splitlines(), block.line + 1):
+        if line.startswith("$ "):
+            commands.append((number, line[2:], []))
+        elif commands:
+            commands[-1][2].append(line.rstrip())
+        else:
+            found.problems.append((number, "output before the first command"))
+    for number, command, shown in commands:
+        while shown and not shown[-1]:
+            shown.pop()
+        end = _EXIT.fullmatch(shown[-1]) if shown else None
+        if end is not None:  # blank lines before the exit status are for the eye
+            while len(shown) > 1 and not shown[-2]:
+                del shown[-2]
+        yield number, command, shown
+
+
+def shown(block: Block, section: Section) -> Outcome:
+    """Text for the reader: a picture, a derivation, a function. Nothing runs it, so it counts for no engine."""
+    return Outcome()
+
+
+LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
+    "jaxpr": jaxpr,
+    "type": types,
+    "console": console,
+    "text": shown,
+    "python": shown,
+}
+OPTIONS: Final[dict[str, set[str]]] = {
+    "jaxpr": {"mesh", "file", "printed"},
+    "type": {"mesh"},
+    "console": set(),
+    "text": set(),
+    "python": set(),
+}
+
+BUILT: Final = frozenset("PTCU")
+"""The engines that a block can run."""
