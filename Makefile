@@ -42,6 +42,10 @@ format: ## rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+readme: ## write what the README's commands print into it
+	@$(SET_UP) full
+	@$(BIN)/python tests/test_readme.py
+
 set-up: ## only make the environment
 	@$(SET_UP) full
 

@@ -11,11 +11,15 @@ program.jaxpr:2:23: unsound: cos of f32[2,2]{U:X}
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
 from calculus.refusals import Refusal
+
+WIDTH: Final = 110
+"""Where sentences are wrapped. The first line of a refusal never is: other programs read it."""
 
 WINDOW: Final = 160
 """The longest part of a line that is shown; the rest is an ellipsis."""
@@ -36,10 +40,9 @@ def _paragraph(refusal: Refusal, lines: list[str], file: str) -> Iterable[str]:
     if 0 < refusal.line <= len(lines):
         yield from excerpt(lines[refusal.line - 1], refusal.column, str(refusal.line))
     yield f"  rule: {refusal.rule} [{refusal.code}]"
-    if refusal.because:
-        yield f"  because: {_indented(refusal.because)}"
-    if refusal.help:
-        yield f"  help: {_indented(refusal.help)}"
+    for label, words in (("because", refusal.because), ("help", refusal.help)):
+        if words:
+            yield _wrapped(f"{label}: {_indented(words)}")
     if refusal.trail:
         yield f"  inside: {', '.join(reversed(refusal.trail))}"
 
@@ -76,3 +79,12 @@ def _width(text: str) -> int:
 def _indented(text: str) -> str:
     lines = ("".join(c if c.isprintable() else "�" for c in line) for line in text.split("\n"))
     return "\n    ".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(
+        textwrap.fill(
+            line, WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+        )
+        for line in text.split("\n    ")
+    )

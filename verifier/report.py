@@ -138,7 +138,7 @@ def summary(report: Report) -> str:
     parts = [VERDICTS[report.verdict]]
     if report.verdict != "malformed":
         parts.append(count(report.equations, "equation"))
-    if report.refusals and report.verdict == "refused":
+    if report.refusals and (report.verdict == "refused" or len(report.refusals) > 1):
         parts.append(count(len(report.refusals), "refusal"))
     if report.communication:
         known = [row.times for row in report.communication if row.times is not None]

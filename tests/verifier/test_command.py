@@ -235,6 +235,36 @@ def test_help_teaches() -> None:
     assert run("--version").output == f"shardproof, version {verifier.__version__}\n"
 
 
+def test_the_seeds_are_well_typed() -> None:
+    """Every program of the two pages; the mesh stands in each file's first line."""
+    files = sorted(str(path) for path in SEEDS.glob("*.jaxpr"))
+    result = run("check", *files, "--json")
+    assert len(files) == 18
+    assert {report["verdict"] for report in json.loads(result.output)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes", "times", "inside"),
+    [("seed_microbatch", 192, 1, []), ("seed_microbatch_replicated", 64, 15, ["scan x5", "scan x3"])],
+)
+def test_the_microbatch_step(name: str, bytes: int, times: int, inside: list[str]) -> None:
+    """A34, A35: one all-reduce outside all loops with reduced weights, 15 inside both with replicated ones."""
+    (report,) = json.loads(run("check", str(SEEDS / f"{name}.jaxpr"), "--json").output)
+    (row,) = report["communication"]
+    assert (row["kind"], row["axes"], row["bytes"], row["times"]) == ("all-reduce", ["X"], bytes, times)
+    assert row["inside"] == inside
+
+
+def test_three_refusals() -> None:
+    """A22, A15 and the promise of reduced: cos of unreduced, a mul whose transpose pays, a dot without a target."""
+    result = run("check", str(ROOT / "examples" / "refused.jaxpr"), "--json")
+    (report,) = json.loads(result.output)
+    assert result.exit_code == 1
+    assert [(refusal["line"], refusal["family"]) for refusal in report["refusals"]] == [
+        (3, "unsound"), (4, "one-way"), (5, "ambiguous"),
+    ]  # fmt: skip
+
+
 def command(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     line = [sys.executable, "-m", "verifier", *arguments]
     return subprocess.run(line, cwd=ROOT, capture_output=True, timeout=60, check=False, env=env)

@@ -1,0 +1,48 @@
+"""The README shows real output: its commands are run, and what they print is what stands there.
+
+`make readme` writes the output into the README.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from verifier.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+
+#: a command in an indented block, and the indented lines under it
+_SHOWN = re.compile(r"^    \$ shardproof (.*)\n((?:    .*\n|\n(?=    ))*)", re.MULTILINE)
+
+
+def _printed(command: re.Match[str]) -> str:
+    result = CliRunner().invoke(main, shlex.split(command[1]))
+    lines = [f"$ shardproof {command[1]}", *result.output.splitlines()]
+    return "".join(f"    {line}".rstrip() + "\n" for line in lines)
+
+
+def filled(text: str) -> str:
+    """The text with what each command prints under it."""
+    return _SHOWN.sub(_printed, text)
+
+
+def test_the_output_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = README.read_text(encoding="utf-8")
+    assert len(_SHOWN.findall(text)) == 3
+    assert filled(text) == text, "run `make readme`"
+
+
+def test_the_two_commands_come_first() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert [line.split()[:2] for line in lines[2:4]] == [["make", "demo"], ["make", "test"]]
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
