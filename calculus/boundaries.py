@@ -222,6 +222,14 @@ def _states_cross(type: ArrayType, asked: Spec, manual: Axes, what: str, place: 
     """U and R along manual axes pass through as themselves."""
     if not tracked:
         return
+    if asked.unreduced and asked.kind != "sum":
+        raise refuse(
+            "unmodelled-construct",
+            f"{what} is unreduced of kind {asked.kind}",
+            because="inside a shard_map JAX prints {U} for every kind, so the text does not say which it is",
+            help="finish the reduction outside the shard_map, with a reshard",
+            place=place,
+        )
     for have, wanted, word in (
         (type.unreduced, asked.unreduced, "unreduced"),
         (type.reduced, asked.reduced, "reduced"),

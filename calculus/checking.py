@@ -168,6 +168,7 @@ class Checker:
             else:
                 mesh = _common_mesh(equation, known, scope)
                 typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
+                self._inferred_well(equation, typing, scope)
                 inner, memoised = (), True
             if memoised:
                 scope.judged[key] = typing
@@ -206,6 +207,16 @@ class Checker:
             if type is not None:
                 try:
                     scope.mesh_of(type)
+                except Refused as refused:
+                    refused.refusal.place = Place("binder", index)
+                    raise
+
+    def _inferred_well(self, equation: Equation, typing: Typing, scope: Scope) -> None:
+        """A type that is inferred and not printed may ask for a placement that does not divide."""
+        for index, (printed, inferred) in enumerate(zip(equation.types, typing.types, strict=False)):
+            if printed is None:
+                try:
+                    scope.mesh_of(inferred)
                 except Refused as refused:
                     refused.refusal.place = Place("binder", index)
                     raise

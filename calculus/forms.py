@@ -13,7 +13,7 @@ from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.loops import scan_parts
-from calculus.parameters import integer, mesh, required
+from calculus.parameters import bad, dim, integer, mesh, required
 from calculus.programs import Equation, Literal, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
 from calculus.resharding import reshard, sharding_constraint
@@ -67,8 +67,9 @@ def _enter(
     checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0
 ) -> Checked:
     """Check a body against the operands it is given. Refuses `arity` and `inconsistent-type`."""
-    wanted = (*program.constant_types, *program.input_types)
-    names = (*program.constants, *program.inputs)
+    wanted, names = (*program.constant_types, *program.input_types), (*program.constants, *program.inputs)
+    if len(operands) == len(program.inputs):  # constants that a closed body carries along are no operands
+        wanted, names = program.input_types, program.inputs
     if len(wanted) != len(operands):
         raise refuse(
             "arity",
@@ -184,7 +185,9 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     Γ ⊢ scan[jaxpr=body length=n] constants carry xs : (carry, stacked outputs) ▷ n · κ
     """
     program = _program(equation, "jaxpr")
-    length = required(equation.parameters, "length")
+    length = dim(required(equation.parameters, "length"), "length")
+    if isinstance(length, int) and length < 0:
+        raise bad("length", str(length), "a number of iterations")
     times = length if isinstance(length, int) else None
     label = f"scan x{length}"
     constants, carries = scan_parts(equation.parameters, len(operands), len(equation.binders))

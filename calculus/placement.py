@@ -30,9 +30,9 @@ class Dispute(NamedTuple):
     lists: tuple[Axes, Axes]
 
 
-def placed(use: Use) -> tuple[Placed, Dispute | None]:
-    """Each cut factor's list of axes. Where a target was asked for, a dispute is returned rather than refused, and
-    the disputed factor counts as not cut.
+def placed(use: Use) -> tuple[Placed, list[Dispute]]:
+    """Each cut factor's list of axes (the first operand's, where they dispute it), and the disputes: returned where a
+    target was asked for, refused elsewhere.
 
     Refuses `conflicting-sharding` and `misaligned` (a dispute), `contraction-target` (a contracted dim cut on both
     sides, and no target), `whole-dim-sharded`.
@@ -40,7 +40,7 @@ def placed(use: Use) -> tuple[Placed, Dispute | None]:
     scheme = use.scheme
     place: Placed = {}
     owner: dict[int, int] = {}
-    disputed: Dispute | None = None
+    disputes: list[Dispute] = []
     for index, type in enumerate(use.arrays):
         if type is None:
             continue
@@ -56,7 +56,7 @@ def placed(use: Use) -> tuple[Placed, Dispute | None]:
                 dispute = Dispute(index, index, dim, (axes, ()))
                 if not use.targeted:
                     raise conflict(use, dispute)
-                disputed = dispute
+                disputes.append(dispute)
                 continue
             for factor, names in dealt:
                 role = scheme.roles.get(factor)
@@ -66,12 +66,12 @@ def placed(use: Use) -> tuple[Placed, Dispute | None]:
                 if before is None:
                     place[factor], owner[factor] = names, index
                 elif before != names:
-                    disputed = Dispute(owner[factor], index, dim, (before, names))
+                    disputes.append(Dispute(owner[factor], index, dim, (before, names)))
                     if not use.targeted:
-                        raise conflict(use, disputed)
+                        raise conflict(use, disputes[-1])
                 elif role is not None and not use.targeted:
                     raise _target_needed(use, place, factor)
-    return place, disputed
+    return place, disputes
 
 
 def _dealt(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> list[tuple[int, Axes]] | None:

@@ -71,6 +71,15 @@ def reshard(
     meshes = scope.mesh_of(source), scope.mesh_of(target)
     for type in (source, target):
         _only_explicit(type, source, target, scope)
+    counts = [mesh.size(mesh.by_name) for mesh in meshes]
+    need(
+        None in counts or counts[0] == counts[1] or source.plain or target.plain,
+        "mixed-meshes",
+        lambda: f"reshard from the mesh ({meshes[0]}) to ({meshes[1]})",
+        because=f"the devices stay the same: there are {counts[0]} of them, not {counts[1]}",
+        help="name a mesh over as many devices",
+        place=Place("binder", 0),
+    )
     if source.plain:
         return Typing((target,)), (), True
     moved = move(source, target, meshes[0], None if target.plain else meshes[1])
@@ -115,6 +124,15 @@ def sharding_constraint(
             lambda: f"the constraint names {len(asked.dims)} dims of {source}",
             place=Place("parameter", name="sharding"),
         )
+        for have, wanted in ((source.unreduced, asked.unreduced), (source.reduced, asked.reduced)):
+            need(
+                set(have) == {axis for axis in wanted if where.mode(axis) is not AxisMode.AUTO},
+                "sharding",
+                lambda: f"the constraint asserts another state than that of the operand, {source}",
+                because="on explicit axes a constraint asserts what the type says; it moves nothing",
+                help="reshard instead, or correct the constraint",
+                place=Place("parameter", name="sharding"),
+            )
         for dim, axes in enumerate(asked.dims):
             if axes is None:
                 continue

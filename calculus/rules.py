@@ -94,15 +94,23 @@ def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[Arr
     said = printed if isinstance(printed, ArrayType) else None
     if said is not None and said.shape != shape:
         raise _disagrees("shape", printed, array_type(dtype, shape), number, "the scheme determines every size")
-    place, disputed = placed(use)
-    derived = None if disputed else derived_lists(scheme, indices, place, mesh)
+    place, disputes = placed(use)
+    derived = None if disputes else derived_lists(scheme, indices, place, mesh)
     if target is not None:
         lists = tuple((target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape)))
+        asked = array_type(dtype, shape, lists, (), target.unreduced, target.reduced, target.kind, memory)
+        _asked_as_printed(asked, said, number)
+        said = said or asked
+        for dispute in disputes:
+            # Along a marked axis nothing may move, so there the operands' own cuts must agree.
+            cut = {axis for axes in dispute.lists for axis in axes}
+            if any(cut & {*type.unreduced, *type.reduced} for type in (said, *use.arrays) if type is not None):
+                raise conflict(use, dispute)
     elif derived is not None:
         lists = derived
         repeated(use, lists, dtype)
     else:
-        raise conflict(use, disputed)
+        raise conflict(use, None)
     unreduced, reduced, kind = state_of_result(use, place, lists, said)
     varying = _variation(use.arrays, mesh)
     result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
@@ -201,6 +209,14 @@ def _target(primitive: Primitive, parameters: Parameters, printed: Type | None) 
     if primitive.target == "printed" and isinstance(printed, ArrayType):
         return Spec(printed.axes, printed.unreduced, printed.reduced, printed.kind)
     return None
+
+
+def _asked_as_printed(asked: ArrayType, printed: ArrayType | None, number: int) -> None:
+    """A target that a parameter says and the printed type must be one."""
+    if printed is None:
+        return
+    if set(asked.unreduced) != set(printed.unreduced) or set(asked.reduced) != set(printed.reduced):
+        raise _disagrees("result-state", printed, asked, number, "the parameter that asks for a sharding says so")
 
 
 def _asks(target: Spec | None) -> bool:

@@ -13,8 +13,9 @@ from calculus.linearity import Relation, axis_scheme, literal_states, relation
 from calculus.placement import Placed
 from calculus.programs import Literal
 from calculus.refusals import Place, refuse
+from calculus.repairs import repairs
 from calculus.signatures import Signature
-from calculus.types import ArrayType, Axes, array_type
+from calculus.types import ArrayType, Axes
 from calculus.uses import Use
 
 Given: TypeAlias = "State | frozenset[State]"
@@ -160,9 +161,14 @@ class _Question(NamedTuple):
             if one_way
             else f"{name} of ({shown}) along {axis} reads back wrong",
             because=why.because if why else "",
-            help=_repair(axis, concrete, self.use.arrays),
+            help=self._repair(axis, concrete, said),
             place=Place("operand", concrete.index(odd) if odd in concrete else 0),
         )
+
+    def _repair(self, axis: str, states: tuple[State, ...], said: State | None) -> str:
+        found = repairs(axis, states, self.use.arrays, said, self.q, self.use.mesh)
+        found = found or repairs(axis, states, self.use.arrays, None, self.q, self.use.mesh)
+        return "; or ".join(map(str, found)) or f"finish what is pending along {axis} first, with a reshard"
 
 
 def _word(state: State) -> str:
@@ -175,28 +181,3 @@ def _concrete(states: Sequence[Given]) -> tuple[State, ...]:
     """Literals stand for copies when a judgment is explained."""
     copies: State = "R" if any(state in ("R", "U") for state in states if isinstance(state, str)) else "N"
     return tuple(copies if isinstance(state, frozenset) else state for state in states)
-
-
-def _repair(axis: str, states: tuple[State, ...], arrays: Sequence[ArrayType | None]) -> str:
-    steps: list[str] = []
-    for index, (state, type) in enumerate(zip(states, arrays, strict=True)):
-        if type is None:
-            continue
-        if state == "N" and "U" in states:
-            steps.append(
-                f"reshard operand {index} to {restated(type, axis, 'R')} (to multiply) or "
-                f"{restated(type, axis, 'U')} (to add), free"
-            )
-        elif state == "N" and "R" in states:
-            steps.append(f"reshard operand {index} to {restated(type, axis, 'R')}, free")
-        elif state in _KIND_OF:
-            steps.append(f"reshard operand {index} to {restated(type, axis, 'N')} first, an all-reduce over {axis}")
-    return "; or ".join(steps) or f"reshard along {axis} first"
-
-
-def restated(type: ArrayType, axis: str, state: str) -> ArrayType:
-    """The type with another state (N, R or U) along an axis that cuts no dim."""
-    unreduced = tuple(name for name in type.unreduced if name != axis) + ((axis,) if state == "U" else ())
-    reduced = tuple(name for name in type.reduced if name != axis) + ((axis,) if state == "R" else ())
-    kind = type.kind if type.unreduced else "sum"
-    return array_type(type.dtype, type.shape, type.axes, type.varying, unreduced, reduced, kind, type.memory)

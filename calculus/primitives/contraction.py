@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from calculus.parameters import bad, integer, required, sequence
-from calculus.primitives.declaration import NUMBERS, Primitive, Site
-from calculus.refusals import refuse
+from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
+from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
-from calculus.types import SHORT_NAMES
+from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 
 
 def _dot_scheme(site: Site) -> Scheme:
@@ -18,14 +18,36 @@ def _dot_scheme(site: Site) -> Scheme:
     (left, right), (left_batch, right_batch) = (
         tuple([integer(dim, name) for dim in sequence(side, name)] for side in pair) for pair in pairs
     )
-    return contraction(site.shapes[0], site.shapes[1], (left, right), (left_batch, right_batch))
+    scheme = contraction(site.shapes[0], site.shapes[1], (left, right), (left_batch, right_batch))
+    if site.dtypes[0] == "bool":
+        return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, "or"))
+    return scheme
+
+
+def _dot_linearity(site: Site) -> str:
+    """Bilinear, unless the products are formed in another arithmetic than the operands': int8 pieces that add up
+    modulo 2^8 do not add up to the same products in int32."""
+    if site.dtypes[0] == "bool":
+        return "; x y"
+    exact = all(dtype is None or dtype_class(dtype) in INEXACT or (dtype,) == _dot_dtype(site) for dtype in site.dtypes)
+    return "x | y" if exact else "/ x y"
 
 
 def _dot_dtype(site: Site) -> tuple[str, ...]:
     preferred = site.parameters.get("preferred_element_type")
-    if preferred is not None:
-        return (SHORT_NAMES.get(str(preferred), str(preferred)),)
     left, right = site.dtypes
+    if preferred is not None:
+        found = SHORT_NAMES.get(str(preferred), str(preferred))
+        for index, dtype in enumerate(site.dtypes):
+            if dtype is not None and not _widens(dtype, found):
+                raise refuse(
+                    "dtype",
+                    f"operand {index} is {dtype}, and the products are asked for in {found}",
+                    because="a contraction may compute in a wider dtype of the same class, never in another",
+                    help="insert a convert_element_type",
+                    place=Place("parameter", name="preferred_element_type"),
+                )
+        return (found,)
     if left != right or left is None:
         raise refuse(
             "dtype",
@@ -36,6 +58,15 @@ def _dot_dtype(site: Site) -> tuple[str, ...]:
     return (left,)
 
 
+def _widens(dtype: str, wider: str) -> bool:
+    """Whether a dtype's products fit the wider one's class: signs are kept, a real product may be complex."""
+    before, after = dtype_class(dtype), dtype_class(wider)
+    wide = DTYPES[dtype][1] <= DTYPES[wider][1] if dtype in DTYPES and wider in DTYPES else dtype == wider
+    return wide and (before == after or (before == "u" and after == "i") or (before, after) == ("f", "c"))
+
+
 CONTRACTION = (
-    Primitive("dot_general", ("x", "y"), "x | y", _dot_scheme, _dot_dtype, target="printed", accepts=NUMBERS + "b"),
+    Primitive(
+        "dot_general", ("x", "y"), _dot_linearity, _dot_scheme, _dot_dtype, target="printed", accepts=NUMBERS + "b"
+    ),
 )

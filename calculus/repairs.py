@@ -1,0 +1,109 @@
+"""Repairs: which reshard of an operand makes a refused use acceptable. Each is re-checked against Q before it is
+offered, and priced forward and backward (its transpose is the reshard between the cotangent types)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import Final, NamedTuple
+
+from calculus.communication import Collective, move
+from calculus.cotangents import State, cotangent
+from calculus.linearity import Relation
+from calculus.meshes import Mesh
+from calculus.types import ArrayType, array_type
+
+_CASTS: Final = ("N", "R", "U")
+_OFFERED: Final = 2
+_FEW: Final = 4
+
+
+class Repair(NamedTuple):
+    """Operands resharded to other types, with what that costs in the forward and in the backward pass."""
+
+    casts: tuple[tuple[int, ArrayType], ...]
+    forward: tuple[Collective, ...]
+    backward: tuple[Collective, ...]
+
+    def __str__(self) -> str:
+        steps = " and ".join(f"operand {index} to {type}" for index, type in self.casts)
+        return f"reshard {steps} ({_price(self.forward)} forward, {_price(self.backward)} backward)"
+
+    @property
+    def wire(self) -> tuple[int, float]:
+        """How many operands it touches, and what it sends; the fewer the better."""
+        sent = [collective.wire or 0 for collective in (*self.forward, *self.backward)]
+        return len(self.casts), float(sum(sent))
+
+
+def restated(type: ArrayType, axis: str, state: str) -> ArrayType:
+    """The type with another state (N, R or U) along an axis that cuts no dim."""
+    unreduced = tuple(name for name in type.unreduced if name != axis) + ((axis,) if state == "U" else ())
+    reduced = tuple(name for name in type.reduced if name != axis) + ((axis,) if state == "R" else ())
+    kind = type.kind if type.unreduced else "sum"
+    return array_type(type.dtype, type.shape, type.axes, type.varying, unreduced, reduced, kind, type.memory)
+
+
+def repairs(
+    axis: str,
+    states: Sequence[State],
+    arrays: Sequence[ArrayType | None],
+    wanted: State | None,
+    q: Relation,
+    mesh: Mesh,
+) -> list[Repair]:
+    """The cheapest few ways to restate operands along an axis so that Q allows a result, the wanted one if it can."""
+    movable = [
+        index
+        for index, (state, type) in enumerate(zip(states, arrays, strict=True))
+        if type is not None and not isinstance(state, tuple) and state != "V"
+    ]
+    found: list[Repair] = []
+    for changed in _choices(movable):
+        for ends in product(_CASTS, repeat=len(changed)):
+            trial = list(states)
+            for index, end in zip(changed, ends, strict=True):
+                trial[index] = end
+            if any(trial[index] == states[index] for index in changed):
+                continue
+            results = q.results(trial)
+            if results and (wanted is None or wanted in results or wanted not in _CASTS):
+                found.append(_priced(axis, zip(changed, ends, strict=True), arrays, mesh))
+        if found:
+            break
+    return sorted(found, key=lambda repair: repair.wire)[:_OFFERED]
+
+
+def _choices(movable: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """One operand at a time, then all together (of many, no more than a few)."""
+    one = [(index,) for index in movable]
+    yield from one
+    if 1 < len(movable) <= _FEW:
+        yield tuple(movable)
+
+
+def _priced(axis: str, casts: Iterable[tuple[int, str]], arrays: Sequence[ArrayType | None], mesh: Mesh) -> Repair:
+    steps: list[tuple[int, ArrayType]] = []
+    forward: tuple[Collective, ...] = ()
+    backward: tuple[Collective, ...] = ()
+    for index, end in casts:
+        before = arrays[index]
+        assert before is not None
+        after = restated(before, axis, end)
+        steps.append((index, after))
+        forward += move(before, after, mesh)
+        if before.kind == "sum":
+            back, forth = cotangent(after), cotangent(before)
+            if isinstance(back, ArrayType) and isinstance(forth, ArrayType):
+                backward += move(back, forth, mesh)
+    return Repair(tuple(steps), forward, backward)
+
+
+def _price(collectives: Sequence[Collective]) -> str:
+    if not collectives:
+        return "free"
+    return " and ".join(
+        f"{collective.kind} over {','.join(collective.axes)}"
+        + ("" if collective.payload is None else f" of {collective.payload:,} bytes")
+        for collective in collectives
+    )
