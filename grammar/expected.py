@@ -10,7 +10,7 @@ _WORDS = {
     "$END": "the end of the text",
     "_END": "the end of the line",
     "_IN": "`in`",
-    "_OPEN": "`[`",
+    "_OPEN": "parameters, `[name=value ...]`",
     "_PAREN": "`(`",
     "_RESULTS": "`in (...)`",
     "ACTION": "an equation",

@@ -47,11 +47,10 @@ def terminals() -> dict[str, str]:
 
 
 _OPENING = {"(": ")", "[": "]", "{": "}"}
-# Quotes open a string only where a word cannot contain them (`don't`).
-_BRACKET = re.compile(
-    r"""[()\[\]{}]|(?<!\w)b?(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+")|\s++(?=[^\W\d]\w*+=(?!=))"""
-)
-_BARE_BRACKET = re.compile(r"[()\[\]{}]|\s++(?=[^\W\d]\w*+=(?!=))")
+# Quotes open a string only where a word cannot contain them (`don't`); one that is not closed ends with its line.
+_GAP = r"(?<!\s)\s++(?=[^\W\d]\w*+=(?!=))"
+_BRACKET = re.compile(rf"""[()\[\]{{}}]|(?<!\w)b?(?:'(?:[^'\\\n]|\\.)*+'?|"(?:[^"\\\n]|\\.)*+"?)|{_GAP}""")
+_BARE_BRACKET = re.compile(rf"[()\[\]{{}}]|{_GAP}")
 _KEY = re.compile(r"[^\W\d]\w*+=")
 
 

@@ -20,6 +20,7 @@ from calculus.types import Type
 from grammar.expected import acceptable, explain
 from grammar.layout import NESTING, TEXT_PARAMETERS, depth, syntax, too_deep
 from grammar.references import equations, holds_programs, resolve
+from grammar.source import Source
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -57,7 +58,7 @@ def parse_document(text: str) -> Document:
     document: Document = _read(reading, "document")
     programs = [program for _, program in document.definitions] + [document.program]
     _attach_comments(reading, [equation for program in programs for equation in program.equations])
-    return resolve(document)
+    return resolve(document, Source(text))
 
 
 def parse_equation(text: str, line: int = 1) -> Equation:

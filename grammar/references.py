@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from calculus.programs import Document, Equation, Parameters, Program, Programs, Reference, Value, Word
-from calculus.refusals import Place, refuse
+from calculus.refusals import Place, Refused, refuse
 from grammar.layout import NESTING, syntax, too_deep
+from grammar.source import Source, locate
 
 
 def holds_programs(parameter: str) -> bool:
@@ -29,74 +31,78 @@ def _walk(outermost: Iterable[Equation]) -> Iterator[tuple[Equation, int]]:
             pending.pop()
             continue
         yield equation, depth
-        inner = [item for item in _programs(equation) if isinstance(item, Program)]
+        inner = [item for _, item in _programs(equation) if isinstance(item, Program)]
         pending.extend((iter(item.equations), depth + 1) for item in reversed(inner))
 
 
-def _programs(equation: Equation) -> Iterator[Program | Reference]:
-    for _, value in equation.parameters.items_in_order:
+def _programs(equation: Equation) -> Iterator[tuple[str, Program | Reference]]:
+    for name, value in equation.parameters.items_in_order:
         for item in value.items if isinstance(value, Programs) else (value,):
-            if isinstance(item, (Program, Reference)):
-                yield item
+            if isinstance(item, Program | Reference):
+                yield name, item
 
 
-def resolve(document: Document) -> Document:
-    """Fill every `Reference` with the program it names, in place, and return the document.
+def resolve(document: Document, source: Source) -> Document:
+    """Fill every `Reference` with the program it names, in place, and return the document; `source` is its text.
 
-    A word that names no definition stays a `Word`. Raises `Refused`: `syntax` if two definitions have one name,
-    `unknown-definition` if a branch names none, `cyclic-definition` if a definition reaches itself, `too-deep` if
-    programs nest too deep through references.
+    A word that names no definition stays a `Word`. Raises `Refused`, with line and column: `syntax` if two
+    definitions have one name, `unknown-definition` if a branch names none, `cyclic-definition` if a definition
+    reaches itself, `too-deep` if programs nest too deep through references.
     """
     definitions: dict[str, Program] = {}
     for name, program in document.definitions:
         if name in definitions:
-            raise syntax(f"`{name}` is defined twice", program.line, 1)
+            raise syntax(f"`{name}` is defined twice", *locate(source, program, Place()))
         definitions[name] = program
-    uses = {name: _resolve(program, definitions) for name, program in document.definitions}
-    uses[""] = _resolve(document.program, definitions)  # no definition has the empty name
-    _check_acyclic(uses, definitions)
+    uses = {name: _resolve(program, definitions, source) for name, program in document.definitions}
+    uses[""] = _resolve(document.program, definitions, source)  # no definition has the empty name
+    _check_acyclic(uses, definitions, source)
     return document
 
 
-def _resolve(program: Program, definitions: dict[str, Program]) -> dict[str, tuple[int, int]]:
-    """The names that a program refers to, each with how deep its deepest use is nested, and the line of that."""
-    used: dict[str, tuple[int, int]] = {}
+@dataclass(slots=True)
+class _Use:
+    """The deepest use of a definition in one program."""
+
+    depth: int
+    equation: Equation
+    parameter: str
+
+
+def _resolve(program: Program, definitions: dict[str, Program], source: Source) -> dict[str, _Use]:
+    used: dict[str, _Use] = {}
     for equation, depth in _walk(program.equations):
         unknown = False
-        for item in _programs(equation):
+        for parameter, item in _programs(equation):
             if isinstance(item, Reference):
-                if item.name in definitions:
-                    item.program = definitions[item.name]
-                    used[item.name] = max(used.get(item.name, (0, 0)), (depth, equation.line))
-                else:
+                item.program = definitions.get(item.name)
+                if item.program is None:
                     unknown = True
+                elif item.name not in used or used[item.name].depth < depth:
+                    used[item.name] = _Use(depth, equation, parameter)
         if unknown:
-            equation.parameters = Parameters(
-                tuple(
-                    (name, _as_word(value, definitions, equation.line))
-                    for name, value in equation.parameters.items_in_order
-                )
-            )
+            _forget_unknown(equation, source)
     return used
 
 
-def _as_word(value: Value, definitions: dict[str, Program], line: int) -> Value:
-    if isinstance(value, Reference) and value.name not in definitions:
-        return Word(value.name)
-    for item in value.items if isinstance(value, Programs) else ():
-        if isinstance(item, Reference) and item.name not in definitions:
-            refused = refuse(
-                "unknown-definition",
-                f"no definition is called `{item.name}`",
-                help=f"add `let {item.name} = {{ lambda ... }} in` before the program, or write the branch out",
-                place=Place("parameter", name="branches"),
-            )
-            refused.refusal.line = line
-            raise refused
-    return value
+def _forget_unknown(equation: Equation, source: Source) -> None:
+    """Make the references of an equation that name no definition words again; a branch must name one."""
+
+    def known(name: str, value: Value) -> Value:
+        if isinstance(value, Reference) and value.program is None:
+            return Word(value.name)
+        for item in value.items if isinstance(value, Programs) else ():
+            if isinstance(item, Reference) and item.program is None:
+                help = f"add `let {item.name} = {{ lambda ... }} in` before the program, or write the program out"
+                refused = refuse("unknown-definition", f"no definition is called `{item.name}`", help=help)
+                raise _at(refused, source, equation, name)
+        return value
+
+    items = equation.parameters.items_in_order
+    equation.parameters = Parameters(tuple((name, known(name, value)) for name, value in items))
 
 
-def _check_acyclic(uses: dict[str, dict[str, tuple[int, int]]], definitions: dict[str, Program]) -> None:
+def _check_acyclic(uses: dict[str, dict[str, _Use]], definitions: dict[str, Program], source: Source) -> None:
     height: dict[str, int] = {}
     for root in uses:
         path: dict[str, Iterator[str]] = {}
@@ -107,16 +113,26 @@ def _check_acyclic(uses: dict[str, dict[str, tuple[int, int]]], definitions: dic
             used = next(path[name], None)
             if used is None:
                 del path[name]
-                height[name] = max((depth + height[used] for used, (depth, _) in uses[name].items()), default=1)
+                height[name] = max((use.depth + height[inner] for inner, use in uses[name].items()), default=1)
                 if height[name] > NESTING:
-                    raise too_deep("definitions", definitions[name].line if name else 0, 1)
+                    deepest = max(uses[name], key=lambda inner: uses[name][inner].depth + height[inner])
+                    use = uses[name][deepest]
+                    raise too_deep("definitions", *locate(source, use.equation, _place(use.parameter)))
             elif used in path:
-                refused = refuse(
-                    "cyclic-definition",
-                    f"the definition `{used}` reaches itself",
-                    because="a program that contains itself never ends",
-                )
-                refused.refusal.line, refused.refusal.column = uses[name][used][1], 1
-                raise refused
+                use = uses[name][used]
+                because = "a program that contains itself never ends"
+                refused = refuse("cyclic-definition", f"the definition `{used}` reaches itself", because=because)
+                raise _at(refused, source, use.equation, use.parameter)
             elif used not in height:
                 path[used] = iter(uses[used])
+
+
+def _at(refused: Refused, source: Source, equation: Equation, parameter: str) -> Refused:
+    refusal = refused.refusal
+    refusal.place = _place(parameter)
+    refusal.line, refusal.column = locate(source, equation, refusal.place)
+    return refused
+
+
+def _place(parameter: str) -> Place:
+    return Place("parameter", name=parameter)
