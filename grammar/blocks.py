@@ -11,12 +11,15 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from calculus.programs import NO_PARAMETERS, Parameters, Reference, Value, Word
+from grammar.layout import TEXT_PARAMETERS
 from grammar.leaves import Odd, value_at, value_of
+from grammar.references import holds_programs
 
 Head: TypeAlias = "tuple[str, Parameters, int]"
 """Primitive, parameters, and the number of lines they take."""
 
-PARAMETER: Final = re.compile(r"(\w++)=", re.ASCII)
+PARAMETER: Final = re.compile(r"([A-Za-z_]\w*+)=", re.ASCII)
+_PROGRAM: Final = re.compile(r"\{\s*lambda\b")
 
 _HEADS: Final[dict[str, Head]] = {}
 _BLOCKS: Final[dict[str, Parameters]] = {}
@@ -28,11 +31,6 @@ def clear() -> None:
     _BLOCKS.clear()
 
 
-def names_programs(parameter: str) -> bool:
-    """Whether a bare word under a parameter of this name may be the name of a definition."""
-    return parameter == "branches" or "jaxpr" in parameter
-
-
 class Heads(dict[str, Head]):
     """What stands between `=` and the operands of an equation, by its text. One for each document.
 
@@ -42,7 +40,9 @@ class Heads(dict[str, Head]):
     def __init__(self, definitions: Iterable[str]) -> None:
         super().__init__()
         self.references = {name: Reference(name) for name in definitions}
-        self.blocks: dict[str, Parameters] = {}
+        self.depth = 1  # of the program being read
+        self.uses: dict[str, int] = {}  # of definitions in it, each with its greatest depth
+        self._blocks: dict[str, Parameters] = {}
 
     def __missing__(self, text: str) -> Head:
         found = _HEADS.get(text)
@@ -53,6 +53,8 @@ class Heads(dict[str, Head]):
             else:
                 items, texts = self._broken(block[:-1]) if block[0] == "\n" else self._flat(block[:-1])
                 found = (primitive, self.shared(items, texts), text.count("\n") + 1)
+                if any(isinstance(value, Reference) for _, value in items):
+                    return found  # not kept: each use counts
                 if self._everywhere(items):
                     _HEADS[text] = found
         self[text] = found
@@ -63,7 +65,10 @@ class Heads(dict[str, Head]):
         items: list[tuple[str, Value]] = []
         texts: list[str] = []
         for row in block.split("\n")[1:-1]:
-            name, _, printed = row.lstrip(" ").partition("=")
+            matched = PARAMETER.match(row, len(row) - len(row.lstrip(" ")))
+            if matched is None:
+                raise Odd
+            name, printed = matched[1], row[matched.end() :]
             items.append((name, self.value(name, printed)))
             texts.append(f"{name}={printed}")
         return items, texts
@@ -75,9 +80,11 @@ class Heads(dict[str, Head]):
         position = 0
         while True:
             matched = PARAMETER.match(block, position)
-            if matched is None:
+            if matched is None or matched[1] in TEXT_PARAMETERS:
                 raise Odd
             value, end = value_at(block, matched.end())
+            if isinstance(value, tuple) and holds_programs(matched[1]):
+                raise Odd
             items.append((matched[1], self.resolved(matched[1], value)))
             texts.append(block[position:end])
             if end == len(block):
@@ -88,25 +95,42 @@ class Heads(dict[str, Head]):
 
     def value(self, name: str, printed: str) -> Value:
         """The value of a parameter that has a line of its own and holds no program."""
-        if "{ lambda " in printed or " # " in printed or (name == "branches" and printed[:1] == "("):
+        if name in TEXT_PARAMETERS:
+            return Word(printed)
+        if "#" in printed or _PROGRAM.search(printed) or (printed[:1] == "(" and holds_programs(name)):
             raise Odd
         return self.resolved(name, value_of(printed))
 
     def resolved(self, name: str, value: Value) -> Value:
         """A parameter's value, a word that names a definition being a reference to it."""
-        if isinstance(value, Word) and names_programs(name):
-            return self.references.get(value, value)
+        if isinstance(value, Word) and value in self.references and holds_programs(name):
+            return self.refer(value)
         return value
+
+    def refer(self, name: str) -> Reference:
+        """A use, here, of a definition. Raises `Odd` if there is none of this name."""
+        found = self.references.get(name)
+        if found is None:
+            raise Odd
+        self.uses[name] = max(self.uses.get(name, 0), self.depth)
+        return found
 
     def shared(self, items: list[tuple[str, Value]], texts: list[str]) -> Parameters:
         """The one block with these parameters, none of which holds a program."""
-        blocks = _BLOCKS if self._everywhere(items) else self.blocks
+        blocks = _BLOCKS if self._everywhere(items) else self._blocks
         text = "\n".join(texts)
         found = blocks.get(text)
         if found is None:
-            found = blocks[text] = Parameters(tuple(items))
+            found = blocks[text] = Parameters(distinct(items))
         return found
 
     def _everywhere(self, items: list[tuple[str, Value]]) -> bool:
         """Whether these parameters mean the same in every document."""
-        return not any(isinstance(value, Word | Reference) and names_programs(name) for name, value in items)
+        return not any(isinstance(value, Word | Reference) and holds_programs(name) for name, value in items)
+
+
+def distinct(items: list[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:
+    """These parameters. Raises `Odd` if one is given twice."""
+    if len({name for name, _ in items}) != len(items):
+        raise Odd
+    return tuple(items)

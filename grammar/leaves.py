@@ -12,6 +12,7 @@ from typing import Final
 
 from calculus.programs import Braces, Call, Literal, Pair, Real, Value, Word
 from calculus.types import DTYPES, SHORT_NAMES, Axes, RefType, Type, array_type
+from grammar.layout import terminals
 
 DEEPEST: Final = 24
 """How deep brackets may nest in a value that is decoded by hand."""
@@ -48,16 +49,33 @@ _REF: Final = re.compile(r"Ref(?:<([A-Za-z_]\w*+)>)?+\{(.*)\}", re.ASCII)
 
 
 def type_of(text: str) -> Type:
-    """The type with this text. Raises `Refused` if the grammar refuses it."""
+    """The type with this text, on its own. Raises `Refused` if the grammar refuses it."""
+    try:
+        return _known_type(text)
+    except Odd:
+        from grammar.parse import parse_type
+
+        return parse_type(text)
+
+
+def printed_type(text: str) -> Type:
+    """The type with this text, in a program, where blanks do not part a type's tokens everywhere.
+
+    Raises `Odd` if it may not stand there, and `Refused` if the grammar refuses it.
+    """
+    try:
+        return _known_type(text)
+    except Odd:
+        if not re.fullmatch(terminals()["TYPE"], text):
+            raise
+    found = _TYPES[text] = type_of(text)
+    return found
+
+
+def _known_type(text: str) -> Type:
     found = _TYPES.get(text)
     if found is None:
-        try:
-            found = _type(text)
-        except Odd:
-            from grammar.parse import parse_type
-
-            found = parse_type(text)
-        _TYPES[text] = found
+        found = _TYPES[text] = _type(text)
     return found
 
 
@@ -120,7 +138,7 @@ def _axes(one: str | None, several: str | None) -> Axes:
 
 _NUMBER: Final = r"(?:[0-9]++(?:\.[0-9]++)?+(?:e[+-][0-9]++)?+)"
 _LITERAL: Final = re.compile(
-    rf"(-?(?:{_NUMBER}j?|inf)|nan|True|False|\(-?{_NUMBER}[+-]{_NUMBER}j\)|\(b'',\)):(\S++)", re.ASCII
+    rf"(-?(?:{_NUMBER}j?|inf)|nan|True|False|\(-?{_NUMBER}[+-]{_NUMBER}j\)|\(b'',\))(?::(\S++))?+", re.ASCII
 )
 
 
@@ -131,18 +149,21 @@ def literal_of(text: str) -> Literal:
         matched = _LITERAL.fullmatch(text)
         if matched is None:
             raise Odd
-        found = _LITERALS[text] = Literal(matched[1], type_of(matched[2]))
+        found = _LITERALS[text] = Literal(matched[1], None if matched[2] is None else type_of(matched[2]))
     return found
 
 
 # Parameter values
 
+_SIZE: Final = r"-?(?:[0-9]++|[A-Za-z_]\w*+)(?:\^[0-9]++)?+"
 _LEAF: Final = re.compile(
-    r"(-?(?:0|[1-9][0-9]{0,17}))(?![\w.+*<])"
+    rf"({_SIZE}(?:(?:\*| [+-] ){_SIZE})++)(?![\w.+*^<(])"
+    r"|(0|-?[1-9][0-9]{0,17})(?![\w.+*<])"
     r"|(-?[0-9]++(?:\.[0-9]++(?:e[+-][0-9]++)?+|e[+-][0-9]++)|-?inf|nan)(?![\w.+*<(])"
     r"|'([^'\\\n\r]*+)'"
     r"|([A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+)(\(?)"
-    r"|([(\[{])",
+    r"|([(\[{])"
+    r"|(<lambda>|\*)",
     re.ASCII,
 )
 _KEYWORD: Final = re.compile(r"([A-Za-z_]\w*+)=", re.ASCII)
@@ -176,15 +197,19 @@ def value_at(text: str, start: int, depth: int = 0) -> tuple[Value, int]:
     end = matched.end()
     which = matched.lastindex
     if which == 1:
-        return int(matched[1]), end
+        return Word(matched[1]), end  # a symbolic size
     if which == 2:
-        return Real(matched[2]), end
+        return int(matched[2]), end
     if which == 3:
-        return matched[3], end
-    if which == 6:
-        return _sequence(text, end, matched[6], depth + 1)
-    name = matched[4]
-    if matched[5]:
+        return Real(matched[3]), end
+    if which == 4:
+        return matched[4], end
+    if which == 7:
+        return _sequence(text, end, matched[7], depth + 1)
+    if which == 8:
+        return Word(matched[8]), end
+    name = matched[5]
+    if matched[6]:
         return _call(text, end, name, depth + 1)
     return (_NAMED[name] if name in _NAMED else Word(name)), end
 
@@ -233,7 +258,7 @@ def _arguments(
             keywords.append((key[1], value))
         else:
             value, position = value_at(text, position, depth)
-            if text.startswith(": ", position):
+            if text.startswith(": ", position) and (closing == "}" or keywords is not None):
                 other, position = value_at(text, position + 2, depth)
                 value = Pair(value, other)
             if keywords:
