@@ -31,7 +31,7 @@ check: ## format, lint, types, tests
 
 bench: ## microseconds per equation: readers, checker, and JAX's own checker
 	@$(SET_UP) full
-	@$(BIN)/python tests/bench.py
+	@$(BIN)/python -m bench
 
 fuzz: ## feed the readers and the command nonsense for FUZZ_SECONDS=600
 	@$(SET_UP) full

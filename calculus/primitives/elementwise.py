@@ -109,7 +109,23 @@ def _erf_inv(np: Any, p: Any, x: Any) -> Any:
     from statistics import NormalDist
 
     quantile = NormalDist().inv_cdf
-    return np.vectorize(lambda value: quantile((value + 1) / 2) / 2**0.5, otypes=[x.dtype])(x)
+
+    def one(value: Any) -> float:
+        if abs(value) < 1:
+            return quantile((float(value) + 1) / 2) / 2**0.5
+        return float(value) * float("inf") if abs(value) == 1 else float("nan")
+
+    return np.vectorize(one, otypes=[x.dtype])(x)
+
+
+def _atan2(np: Any, p: Any, x: Any, y: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.arctan2(x, y)
+    return -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
+
+
+def _population_count(np: Any, p: Any, x: Any) -> Any:
+    return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)
 
 
 def _select(np: Any, p: Any, which: Any, *cases: Any) -> Any:
@@ -145,8 +161,8 @@ ELEMENTWISE = (
     _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y)),
     _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y)),
     _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high)),
-    _row("atan2", "x y", "/ x y", lambda np, p, x, y: np.arctan2(x, y), INEXACT),
-    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), NUMBERS, dtypes=_part),
+    _row("atan2", "x y", "/ x y", _atan2, INEXACT),
+    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
     _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS),
     _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f"),
     _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f"),
@@ -176,23 +192,23 @@ ELEMENTWISE = (
     _row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
     _row("erf", "x", "/ x", _erf, "f"),
     _row("erf_inv", "x", "/ x", _erf_inv, "f"),
-    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts=INEXACT),
+    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts="f"),
     # choices and conversions
     Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select),
     Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), kernel=_convert),
     # without a derivative
     _row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
     _row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),
-    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, dtypes=truth),
-    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, dtypes=truth),
-    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, dtypes=truth),
-    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, dtypes=truth),
-    _row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), INEXACT, dtypes=truth),
+    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, "fiub", dtypes=truth),
+    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, "fiub", dtypes=truth),
+    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, "fiub", dtypes=truth),
+    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, "fiub", dtypes=truth),
+    _row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), "f", dtypes=truth),
     _row("and", "x y", "; x y", lambda np, p, x, y: x & y, "iub"),
     _row("or", "x y", "; x y", lambda np, p, x, y: x | y, "iub"),
     _row("xor", "x y", "; x y", lambda np, p, x, y: x ^ y, "iub"),
     _row("not", "x", "; x", lambda np, p, x: ~x, "iub"),
-    _row("population_count", "x", "; x", lambda np, p, x: np.bitwise_count(x).astype(x.dtype), "iu"),
+    _row("population_count", "x", "; x", _population_count, "iu"),
     _row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
     _row("shift_right_logical", "x y", "; x y", _shift_logical, "iu"),
     _row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu"),

@@ -38,8 +38,8 @@ def _along(site: Site) -> Scheme:
 def _cumulative(name: str, linearity: str, ufunc: str) -> Primitive:
     def kernel(np: Any, p: Any, x: Any) -> Any:
         if p["reverse"]:
-            return np.flip(getattr(np, ufunc).accumulate(np.flip(x, p["axis"]), p["axis"]), p["axis"])
-        return getattr(np, ufunc).accumulate(x, p["axis"])
+            return np.flip(getattr(np, ufunc).accumulate(np.flip(x, p["axis"]), p["axis"], dtype=x.dtype), p["axis"])
+        return getattr(np, ufunc).accumulate(x, p["axis"], dtype=x.dtype)
 
     return Primitive(name, ("x",), linearity, _along, same_dtype, kernel=kernel, accepts=NUMBERS)
 
