@@ -7,12 +7,12 @@ not priced; the same value moved to the same place twice in one body is moved on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.communication import AT_MOST, EXACT, Collective
-from calculus.programs import Literal
+from calculus.programs import Atom
 
 if TYPE_CHECKING:
     from calculus.checking import Checked
@@ -72,9 +72,9 @@ def charges(checked: Checked) -> list[Charge]:
 class _Live(NamedTuple):
     """The equations that some used result needs, the inputs (constants first) that they read, and all names needed."""
 
-    equations: frozenset[int]
+    equations: Set[int]
     reads: frozenset[int]
-    needed: frozenset[str]
+    needed: Set[Atom]
 
 
 class _Pricing:
@@ -82,21 +82,26 @@ class _Pricing:
         self._priced: dict[tuple[int, frozenset[int]], list[Charge]] = {}
         self._live: dict[tuple[int, frozenset[int]], _Live] = {}
         self._silent: dict[int, bool] = {}
-        self._uses: dict[int, int] = {}
+        self._ways: dict[int, set[frozenset[int]]] = {}
 
     def body(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
         """The charges of a body of which these results are used."""
+        used = self._bounded(checked, used)
         found = self._priced.get((id(checked), used))
         if found is None:
-            used = self._bounded(checked, used)
             found = [] if self.silent(checked) else self._price(checked, used)
             self._priced[id(checked), used] = found
         return found
 
     def _bounded(self, checked: Checked, used: frozenset[int]) -> frozenset[int]:
-        """A body that is used in very many ways counts as used entirely from then on, so that the work stays linear."""
-        count = self._uses[id(checked)] = self._uses.get(id(checked), 0) + 1
-        return used if count <= MOST_USES else frozenset(range(len(checked.program.outputs)))
+        """A body that is used in very many ways counts as used entirely in all others, so that the work stays linear."""
+        ways = self._ways.setdefault(id(checked), set())
+        if used in ways:
+            return used
+        if len(ways) < MOST_USES:
+            ways.add(used)
+            return used
+        return frozenset(range(len(checked.program.outputs)))
 
     def silent(self, checked: Checked) -> bool:
         """Whether the body and all bodies inside it communicate nothing, dead or alive."""
@@ -140,68 +145,60 @@ class _Pricing:
 
     def live(self, checked: Checked, used: frozenset[int]) -> _Live:
         """What the used results of a body need."""
+        used = self._bounded(checked, used)
         key = (id(checked), used)
         found = self._live.get(key)
         if found is not None:
             return found
         program = checked.program
         inner_of = {effect.at: effect.inner for effect in checked.effects if effect.inner}
-        needed = {atom for index, atom in enumerate(program.outputs) if index in used and not isinstance(atom, Literal)}
+        needed: set[Atom] = {atom for index, atom in enumerate(program.outputs) if index in used}
         alive: set[int] = set()
-        for index in range(len(program.equations) - 1, -1, -1):
-            equation = program.equations[index]
+        index = len(program.equations)
+        for equation in reversed(program.equations):
+            index -= 1
             binders = equation.binders
-            if not (
-                not binders
-                or any(name in needed for name in binders if name != "_")
-                or equation.primitive in EFFECTFUL
-                or equation.cell is not None
-            ):
+            if needed.isdisjoint(binders) and binders and equation.primitive not in EFFECTFUL and equation.cell is None:
                 continue
             alive.add(index)
             if index in inner_of:
                 needed.update(self._needed_by(inner_of[index], equation.inputs, binders, needed))
             else:
-                needed.update(atom for atom in equation.inputs if not isinstance(atom, Literal))
+                needed.update(equation.inputs)
         inputs = (*program.constants, *program.inputs)
         reads = frozenset(index for index, name in enumerate(inputs) if name in needed)
-        found = self._live[key] = _Live(frozenset(alive), reads, frozenset(needed))
+        found = self._live[key] = _Live(alive, reads, needed)
         return found
 
     def _needed_by(
-        self, inners: Iterable[Inner], inputs: tuple[object, ...], binders: tuple[str, ...], needed: set[str]
-    ) -> set[str]:
+        self, inners: Iterable[Inner], inputs: Sequence[Atom], binders: Sequence[str], needed: Set[Atom]
+    ) -> set[Atom]:
         """The operands that the used results of an equation with bodies need."""
-        used: set[str] = set()
+        used: set[Atom] = set()
         for inner in inners:
-            for position, atom in enumerate(inputs):
-                if position < inner.offset and isinstance(atom, str):
-                    used.add(atom)
             if inner.every:
-                return {atom for atom in inputs if isinstance(atom, str)}
-            for position in self.live(inner.body, _wanted(self, inner, binders, needed)).reads:
-                if position + inner.offset < len(inputs):
-                    atom = inputs[position + inner.offset]
-                    if isinstance(atom, str):
-                        used.add(atom)
+                return set(inputs)
+            used.update(inputs[: inner.offset])
+            reads = self.live(inner.body, _wanted(self, inner, binders, needed)).reads
+            used.update(atom for position, atom in enumerate(inputs[inner.offset :]) if position in reads)
         return used
 
 
-def _wanted(pricing: _Pricing, inner: Inner, binders: tuple[str, ...], needed: Iterable[str]) -> frozenset[int]:
+def _wanted(pricing: _Pricing, inner: Inner, binders: Sequence[str], needed: Set[Atom]) -> frozenset[int]:
     """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
     if inner.every:
         return frozenset(range(len(inner.body.program.outputs)))
-    names = set(needed)
-    wanted = frozenset(index for index, name in enumerate(binders) if name in names and name != "_")
+    wanted = frozenset(index for index, name in enumerate(binders) if name in needed)
     if inner.carry is None:
         return wanted
     first, count = inner.carry
-    while True:
+    for _ in range(MOST_USES):
         reads = pricing.live(inner.body, wanted).reads
         grown = wanted | {position - first for position in reads if first <= position < first + count}
         if grown == wanted:
             return wanted
         wanted = grown
+    return frozenset(range(len(inner.body.program.outputs)))  # more than it needs, after long enough
 
 
 def _add(rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
