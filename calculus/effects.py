@@ -7,7 +7,8 @@ not priced; the same value moved to the same place twice in one body is moved on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -72,9 +73,9 @@ def charges(checked: Checked) -> list[Charge]:
 class _Live(NamedTuple):
     """The equations that some used result needs, the inputs (constants first) that they read, and all names needed."""
 
-    equations: Set[int]
+    equations: AbstractSet[int]
     reads: frozenset[int]
-    needed: Set[Atom]
+    needed: AbstractSet[Atom]
 
 
 class _Pricing:
@@ -94,7 +95,7 @@ class _Pricing:
         return found
 
     def _bounded(self, checked: Checked, used: frozenset[int]) -> frozenset[int]:
-        """A body that is used in very many ways counts as used entirely in all others, so that the work stays linear."""
+        """A body that is used in very many ways counts as used entirely in all others: the work stays linear."""
         ways = self._ways.setdefault(id(checked), set())
         if used in ways:
             return used
@@ -171,7 +172,7 @@ class _Pricing:
         return found
 
     def _needed_by(
-        self, inners: Iterable[Inner], inputs: Sequence[Atom], binders: Sequence[str], needed: Set[Atom]
+        self, inners: Iterable[Inner], inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
     ) -> set[Atom]:
         """The operands that the used results of an equation with bodies need."""
         used: set[Atom] = set()
@@ -184,7 +185,7 @@ class _Pricing:
         return used
 
 
-def _wanted(pricing: _Pricing, inner: Inner, binders: Sequence[str], needed: Set[Atom]) -> frozenset[int]:
+def _wanted(pricing: _Pricing, inner: Inner, binders: Sequence[str], needed: AbstractSet[Atom]) -> frozenset[int]:
     """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
     if inner.every:
         return frozenset(range(len(inner.body.program.outputs)))
