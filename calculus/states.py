@@ -120,7 +120,11 @@ class _Question(NamedTuple):
         if state == "U":
             return _KINDS[type.kind]
         if state != "V":
-            for factor in self.factors[index]:
+            own = self.factors[index]
+            if state == "S":  # where it is cut itself: another of its factors may be cut on the same axis elsewhere
+                dims = zip(self.use.scheme.operands[index], type.axes, strict=True)
+                own = next(dim for dim, axes in dims if axis in axes)
+            for factor in own:
                 if axis in self.place.get(factor, ()):
                     return ("S", factor)
         return "N" if state == "S" else state
