@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from calculus.effects import Inner
 from calculus.judgments import rule
-from calculus.meshes import AxisMode, Mesh
+from calculus.meshes import AxisMode, Mesh, same_devices
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
 from calculus.programs import Equation, Literal, body
 from calculus.refusals import Place, refuse
@@ -99,6 +99,7 @@ def shard_map(
 
 
 def _consistent(outer: Mesh, scope: Scope) -> None:
+    same_devices(outer, scope.mesh)
     for axis in outer.axes:
         for known in (scope.mesh, *scope.others):
             there = known.by_name.get(axis.name)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
-from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.meshes import Axis, AxisMode, Mesh, same_devices
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
@@ -47,7 +47,7 @@ class Scope:
     def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = ()) -> None:
         self.mesh = mesh
         self.others = others
-        self.judged: dict[tuple[object, ...], Typing] = {}
+        self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
         self._chosen: dict[Type, Mesh] = {}
 
     def mesh_of(self, type: Type) -> Mesh:
@@ -86,7 +86,9 @@ class Checker:
         self._depth = 0
 
     def check(self, program: Program) -> Checked:
-        """Check a whole program: its inputs are as printed."""
+        """Check a whole program: its inputs are as printed. Refuses `bad-mesh` where its meshes disagree."""
+        for other in self.scope.others:
+            same_devices(other, self.scope.mesh)
         return self.body(program, self.scope)
 
     def scope_on(self, mesh: Mesh, scope: Scope) -> Scope:
@@ -136,14 +138,18 @@ class Checker:
                 self._unbound(equation, env)
                 operands = [env[atom] if isinstance(atom, str) else atom for atom in equation.inputs]
             key = (equation.primitive, equation.parameters, equation.types, *operands)
-            typing = judged.get(key)
-            if typing is None:
-                typing, inner = self._judge(equation, operands, scope, key)
-                if inner or typing.collectives:
-                    effects.append(Effect(index, typing.collectives, inner))
-            elif typing.collectives:
-                effects.append(Effect(index, typing.collectives, ()))
-            for name, type in zip(equation.binders, typing.types, strict=False):
+            found = judged.get(key)
+            typing, inner = self._judge(equation, operands, scope, key) if found is None else found
+            if inner or typing.collectives:
+                effects.append(Effect(index, typing.collectives, inner))
+            binders = equation.binders
+            if len(binders) == 1:  # nearly all have one result
+                name = binders[0]
+                if name in env and name != "_":
+                    self._rebound(name, equation)
+                env[name] = typing.types[0]
+                continue
+            for name, type in zip(binders, typing.types, strict=False):
                 if name in env and name != "_":
                     self._rebound(name, equation)
                 env[name] = type
@@ -171,7 +177,7 @@ class Checker:
                 self._inferred_well(equation, typing, scope)
                 inner, memoised = (), True
             if memoised:
-                scope.judged[key] = typing
+                scope.judged[key] = typing, inner
             return typing, inner
         except Refused as refused:
             self.refuse(refused.refusal, equation)

@@ -12,11 +12,13 @@ from calculus.checking import agree
 from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
 from calculus.judgments import rule
+from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan_parts
+from calculus.meshes import AxisMode, same_devices
 from calculus.parameters import bad, dim, integer, mesh, required
 from calculus.programs import Equation, Literal, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
-from calculus.resharding import reshard, sharding_constraint
+from calculus.resharding import device_put, reshard, sharding_constraint
 from calculus.rules import Typing
 from calculus.types import ArrayType, Type, array_type
 from calculus.uses import Operand
@@ -143,14 +145,16 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     program = _program(equation, *_BODIES)
     name = equation.parameters.get("name")
     label = f"{equation.primitive} {name}" if isinstance(name, str) else equation.primitive
+    check_formats(equation.parameters, operands, equation.types)
     inside = checker.scope_on(_context(checker, equation, scope), scope)
     checked = _enter(checker, program, inside, operands, label)
     types = _leave(equation, checked.types, label)
-    return _typing(types), (Inner(checked, 1, label),), False
+    return _typing(types), (Inner(checked, 1, label),), True
 
 
 def _context(checker: Checker, equation: Equation, scope: Scope):  # type: ignore[no-untyped-def]
-    """The mesh that a call sets for its body: its sizes must be those given, its modes are its own."""
+    """The mesh that a call sets for its body: its sizes must be those given, its modes are its own; but what is manual
+    stays manual. Seeds B8, B9, B32."""
     found = mesh(equation.parameters.get("ctx_mesh"), "ctx_mesh")
     if found is None or not found.axes:
         return scope.mesh
@@ -159,8 +163,17 @@ def _context(checker: Checker, equation: Equation, scope: Scope):  # type: ignor
 
 def consistent(found, scope: Scope, name: str):  # type: ignore[no-untyped-def]
     """A printed mesh, whose sizes must not contradict the mesh in context. Refuses `bad-mesh`."""
+    same_devices(found, scope.mesh)
     for axis in found.axes:
         known = scope.mesh.by_name.get(axis.name)
+        if known is not None and known.mode is AxisMode.MANUAL and axis.mode is not AxisMode.MANUAL:
+            raise refuse(
+                "bad-mesh",
+                f"{name} makes axis {axis.name} {axis.mode.value}, inside a shard_map over it",
+                because="a device that has only its own block cannot take part in what all devices decide together",
+                help=f"leave the shard_map first, or keep {axis.name} manual",
+                place=Place("parameter", name=name),
+            )
         if known is not None and known.size is not None and known.size != axis.size and not _elsewhere(axis, scope):
             raise refuse(
                 "bad-mesh",
@@ -362,6 +375,8 @@ FORMS: Final[dict[str, Form]] = {
     "while": while_loop,
     "cond": cond,
     "shard_map": shard_map,
+    "device_put": device_put,
+    "layout_constraint": layout_constraint,
     "reshard": reshard,
     "sharding_constraint": sharding_constraint,
 }

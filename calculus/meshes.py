@@ -95,3 +95,21 @@ class Mesh:
         """This mesh with the modes of some axes replaced."""
         axes = (Axis(axis.name, axis.size, modes.get(axis.name, axis.mode)) for axis in self.axes)
         return Mesh(axes, self.tracked if tracked is None else tracked)
+
+
+def same_devices(one: Mesh, other: Mesh) -> None:
+    """Two meshes of one program number the same devices, so a mesh that renames or regroups the axes of another has as
+    many. A mesh that only lists more axes than the other, or one of unknown size, says nothing against it. Seed B9.
+
+    Refuses `bad-mesh`.
+    """
+    names = set(one.by_name), set(other.by_name)
+    sizes = one.size(one.by_name), other.size(other.by_name)
+    if None in sizes or sizes[0] == sizes[1] or names[0] <= names[1] or names[1] <= names[0]:
+        return
+    raise refuse(
+        "bad-mesh",
+        f"the mesh ({one}) has {sizes[0]} devices, and ({other}) has {sizes[1]}",
+        because="one program runs on one number of devices: a mesh may rename and regroup its axes, not add devices",
+        help="give both meshes the same number of devices",
+    )

@@ -4,16 +4,17 @@ B35."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from calculus.communication import COMPILER, UNKNOWN, Collective, move
+from calculus.concrete import type_of
 from calculus.judgments import need, rule
-from calculus.meshes import AxisMode
-from calculus.parameters import mesh, required, spec
-from calculus.programs import Call, Equation, Literal
+from calculus.meshes import AxisMode, Mesh
+from calculus.parameters import Spec, mesh, required, sequence, spec
+from calculus.programs import Call, Equation, Literal, Value
 from calculus.refusals import Place, refuse
-from calculus.rules import Typing
-from calculus.types import ArrayType, array_type, same
+from calculus.rules import Typing, agreeing
+from calculus.types import ArrayType, Type, array_type, same
 from calculus.uses import Operand
 
 if TYPE_CHECKING:
@@ -86,6 +87,72 @@ def reshard(
     return Typing((target,), tuple(collective.of(0) for collective in moved)), (), True
 
 
+_MEMORIES: Final = {"device": "", "Device": "", "pinned_host": "host", "Host": "host"}
+
+
+@rule
+def device_put(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+        Γ ⊢ xᵢ : τᵢ      σᵢ is τᵢ, placed and in the memory as devices[i] says
+        ────────────────────────────────────────────────────────────────────── device-put
+        Γ ⊢ device_put[devices] x₁ … xₙ : σ₁ … σₙ ▷ Σ move(τᵢ, σᵢ)
+
+    Where devices[i] names a sharding, this is `reshard` to it; a change of memory stays on each device. Seed B13.
+    """
+    asked = sequence(required(equation.parameters, "devices"), "devices")
+    need(
+        len(asked) == len(operands) == len(equation.types),
+        "arity",
+        lambda: f"device_put has {len(operands)} operands, {len(equation.types)} results and {len(asked)} devices",
+        because="each array has its own target",
+    )
+    found: list[Type] = []
+    moved: tuple[Collective, ...] = ()
+    for index, (operand, target, printed) in enumerate(zip(operands, asked, equation.types, strict=True)):
+        source = _operand_type(operand)
+        if source is None:
+            raise refuse("dtype", f"operand {index} of device_put is not an array", place=Place("operand", index))
+        result = agreeing(_put(source, target, scope), printed, index)
+        found.append(result)
+        moved += tuple(step.of(index) for step in move(source, result, scope.mesh_of(source), scope.mesh_of(result)))
+    return Typing(tuple(found), moved), (), True
+
+
+def _put(source: ArrayType, target: Value, scope: Scope) -> ArrayType:
+    """A type where a device_put takes it: to a sharding, to a memory, or nowhere."""
+    if target is None:
+        return source
+    kind = target.keyword("memory_kind") if isinstance(target, Call) else str(target).rpartition(".")[2]
+    memory = _MEMORIES.get(str(kind), source.memory)
+    asked = spec(target, "devices") if isinstance(target, Call) else None
+    if asked is None:
+        return array_type(
+            source.dtype,
+            source.shape,
+            source.axes,
+            source.varying,
+            source.unreduced,
+            source.reduced,
+            source.kind,
+            memory,
+        )
+    need(
+        len(asked.dims) <= source.rank,
+        "shape",
+        lambda: f"the target names {len(asked.dims)} dims of {source}",
+        because="a sharding says of each dim how it is cut",
+        place=Place("parameter", name="devices"),
+    )
+    lists = tuple((asked.dims[dim] or ()) if dim < len(asked.dims) else () for dim in range(source.rank))
+    stored = array_type(
+        source.dtype, source.shape, lists, source.varying, asked.unreduced, asked.reduced, asked.kind, memory
+    )
+    where = mesh(target.keyword("mesh"), "devices") if isinstance(target, Call) else None
+    return type_of(stored, where or scope.mesh)
+
+
 def _only_explicit(type: ArrayType, source: ArrayType, target: ArrayType, scope: Scope) -> None:
     """Along a manual axis the R/U state changes by a cast or collective of its own, never by a reshard."""
     mesh = scope.mesh_of(type)
@@ -133,21 +200,7 @@ def sharding_constraint(
                 help="reshard instead, or correct the constraint",
                 place=Place("parameter", name="sharding"),
             )
-        for dim, axes in enumerate(asked.dims):
-            if axes is None:
-                continue
-            hints += [axis for axis in axes if where.mode(axis) is AxisMode.AUTO]
-            asserted = tuple(axis for axis in axes if where.mode(axis) is not AxisMode.AUTO)
-            need(
-                asserted == source.axes[dim],
-                "sharding",
-                lambda dim=dim, asserted=asserted: (  # type: ignore[misc]
-                    f"the constraint asserts ({','.join(asserted)}) on dim {dim}, and the operand is {source}"
-                ),
-                because="on explicit axes a constraint asserts what the type says; it moves nothing",
-                help="reshard instead, or correct the constraint",
-                place=Place("parameter", name="sharding"),
-            )
+        hints = _asserted(source, asked, where)
     result = equation.types[0]
     if result is not None and not same(result, source):
         raise refuse(
@@ -160,6 +213,39 @@ def sharding_constraint(
     checker.compiler_axes.update(hints)
     moved = (Collective(UNKNOWN, tuple(hints), None, None, COMPILER),) if hints else ()
     return Typing((source,), moved), (), True
+
+
+def _asserted(source: ArrayType, asked: Spec, where: Mesh) -> list[str]:
+    """Hold a type against a constraint, and return the auto axes that the constraint hints at. Where every axis is
+    explicit the two must agree entirely, on the dims that the constraint leaves out too; beside auto axes, a dim on
+    which the constraint mentions no explicit axis is left as it is. Refuses `sharding`. Seeds B34, B35."""
+    entire = all(axis.mode is AxisMode.EXPLICIT for axis in where.axes)
+    hints: list[str] = []
+    for dim, have in enumerate(source.axes):
+        wanted = asked.dims[dim] if dim < len(asked.dims) else ()
+        if wanted is None:
+            continue
+        hints += [axis for axis in wanted if where.mode(axis) is AxisMode.AUTO]
+        asserted = tuple(axis for axis in wanted if where.mode(axis) is not AxisMode.AUTO)
+        if asserted != have and (entire or asserted):
+            raise _not_so(f"dim {dim} is sharded on ({','.join(asserted)})", source)
+    for name, want, has in (
+        ("unreduced", asked.unreduced, source.unreduced),
+        ("reduced", asked.reduced, source.reduced),
+    ):
+        if set(want) != set(has) and (entire or want):
+            raise _not_so(f"it is {name} along ({','.join(want)})", source)
+    return hints
+
+
+def _not_so(claim: str, source: ArrayType) -> Exception:
+    return refuse(
+        "sharding",
+        f"the constraint asserts that {claim}, and the operand is {source}",
+        because="on explicit axes a constraint asserts what the type says; it moves nothing",
+        help="reshard instead, or correct the constraint",
+        place=Place("parameter", name="sharding"),
+    )
 
 
 def _single(equation: Equation, operands: Sequence[Operand], what: str) -> None:
