@@ -11,10 +11,9 @@ once), the price is that of gathering everything that moves, an upper bound, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from calculus.meshes import Mesh
 from calculus.types import DTYPES, ArrayType, Axes, Dim
@@ -34,8 +33,7 @@ COMPILER: Final = "chosen by the compiler"
 Lists = Sequence[Axes]
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(NamedTuple):
     """One collective. payload: bytes per device, `None` where a size is not known. group: how many devices take part
     in one instance. subject: the operand that is moved as it is (so that moving it again to the same place is the
     same collective), -1 for a result."""
@@ -59,11 +57,11 @@ class Collective:
 
     def of(self, subject: int) -> Collective:
         """This collective with its subject set."""
-        return replace(self, subject=subject)
+        return self._replace(subject=subject)
 
     def estimated(self) -> Collective:
         """This collective as an estimate."""
-        return self if self.exactness != EXACT else replace(self, exactness=ESTIMATE)
+        return self if self.exactness != EXACT else self._replace(exactness=ESTIMATE)
 
 
 def block_bytes(type: ArrayType, mesh: Mesh, lists: Lists | None = None) -> int | None:
