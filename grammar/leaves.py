@@ -110,9 +110,7 @@ def _type(text: str) -> Type:
         else:
             unreduced = _axes(axis, several)
             kind = state[2:] or "sum"
-    return array_type(
-        dtype, tuple(shape), tuple(axes), varying, unreduced, reduced, kind, memory or "", bool(weak)
-    )
+    return array_type(dtype, tuple(shape), tuple(axes), varying, unreduced, reduced, kind, memory or "", bool(weak))
 
 
 def _items(pattern: re.Pattern[str], text: str) -> list[tuple[str, str, str]]:

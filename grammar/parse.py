@@ -89,6 +89,12 @@ def parse_value(text: str, parameter: str = "", hoisted: Container[str] | None =
     return Reference(str(value)) if named and (hoisted is None or value in hoisted) else value
 
 
+def clear() -> None:
+    """Forget every type and value parsed so far. For measurements only."""
+    _parse_type.cache_clear()
+    _parse_value.cache_clear()
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def _parse_type(text: str) -> Type:
     from lark.exceptions import UnexpectedInput

@@ -30,15 +30,13 @@ from grammar.leaves import Odd, literal_of, printed_type, value_at
 from grammar.references import holds_programs
 
 NAME: Final = r"[a-z_]\w*+"
-_TYPE: Final = (
-    r"~?[A-Za-z]\w*+(?:<[^<>\s]*+>)?+(?:\[[^\[\]\n]*+\])?+(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+"
-)
+_TYPE: Final = r"~?[A-Za-z]\w*+(?:<[^<>\s]*+>)?+(?:\[[^\[\]\n]*+\])?+(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+"
 _ATOM: Final = r"[^\s,()]++"
 _BOUND: Final = re.compile(rf"({NAME})(?::({_TYPE}))?+(?:\s++|\Z)", re.ASCII)
 _BINDERS: Final = re.compile(
-    rf"( *+)((?:{NAME}(?::{_TYPE})?+(?: |\n\1 ++))++)= ([A-Za-z_][\w-]*+)(?:(\[)|(?= ))", re.ASCII
+    rf"( *+)((?:{NAME}(?::{_TYPE})?+(?: |\n\1 ++))++)= ([A-Za-z_][\w-]*+)(?:(\[)|(?=[ \n]))", re.ASCII
 )
-_NO_BINDERS: Final = re.compile(r"( *+)()([A-Za-z_][\w-]*+)(?:(\[)|(?= ))", re.ASCII)
+_NO_BINDERS: Final = re.compile(r"( *+)()([A-Za-z_][\w-]*+)(?:(\[)|(?=[ \n]))", re.ASCII)
 _CELL: Final = rf"({NAME})\[([^\[\]\n=#]*+)\]"
 _GET: Final = re.compile(rf" *+({NAME}):({_TYPE}) <- {_CELL}", re.ASCII)
 _SWAP: Final = re.compile(rf" *+({NAME}):({_TYPE}), {_CELL} <- {_CELL}, ({_ATOM})", re.ASCII)
@@ -92,7 +90,17 @@ class Opened:
     """An equation whose parameters are being read one by one, for some hold programs. `wrapped`: a line each."""
 
     __slots__ = (
-        "bound", "comment", "items", "line", "margin", "name", "primitive", "programs", "rows", "texts", "wrapped",
+        "bound",
+        "comment",
+        "items",
+        "line",
+        "margin",
+        "name",
+        "primitive",
+        "programs",
+        "rows",
+        "texts",
+        "wrapped",
     )
 
     def __init__(

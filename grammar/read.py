@@ -6,6 +6,8 @@ terms. The grammar is loaded only when it is needed: building it takes longer th
 
 from __future__ import annotations
 
+import sys
+
 from calculus.programs import Document, clear_literals
 from calculus.refusals import Refused
 from calculus.types import Type, clear_interned
@@ -33,5 +35,9 @@ def clear_leaf_caches() -> None:
     after do not compare equal."""
     blocks.clear()
     leaves.clear()
+    if "grammar.parse" in sys.modules:  # else there is nothing to forget, and no reason to load it
+        from grammar import parse
+
+        parse.clear()
     clear_interned()
     clear_literals()
