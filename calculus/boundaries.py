@@ -16,11 +16,11 @@ from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode, Mesh, same_devices
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
-from calculus.programs import Equation, Literal, body
+from calculus.programs import Equation, body
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
 from calculus.types import ArrayType, Axes, Dim, Type, array_type, same
-from calculus.uses import Operand
+from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -63,7 +63,7 @@ def shard_map(
             because="every input of a body is one operand",
         )
     for index, (operand, asked, type) in enumerate(zip(operands, ins, wanted, strict=True)):
-        found = _inward(operand, asked, index, outer, manual, tracked)
+        found = _inward(operand_type(operand, type), asked, index, outer, manual, tracked)
         if type is not None and found is not None and not same(found, type):
             raise refuse(
                 "inconsistent-type",
@@ -127,12 +127,13 @@ def _specs(parameters, name: str, count: int) -> list[Spec]:  # type: ignore[no-
     return [spec(item, name) or Spec(()) for item in items]
 
 
-def _inward(operand: Operand, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
+def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
     """The type inside of a value outside."""
-    type = operand.type if isinstance(operand, Literal) else operand
-    if not isinstance(type, ArrayType):
-        return None
     place = Place("operand", index)
+    if type is None:
+        return None
+    if not isinstance(type, ArrayType):
+        raise _not_array(type, place)
     _crossing(type, asked, f"in_specs[{index}]", place, outer)
     shape: list[Dim] = []
     lists: list[Axes] = []
@@ -163,9 +164,11 @@ def _inward(operand: Operand, asked: Spec, index: int, outer: Mesh, manual: Axes
 
 def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
     """The type outside of a value inside."""
-    if not isinstance(type, ArrayType):
-        return None
     place = Place("parameter", name="out_specs")
+    if type is None:
+        return None
+    if not isinstance(type, ArrayType):
+        raise _not_array(type, place)
     _crossing(type, asked, f"out_specs[{index}]", place, outer)
     mentioned = {axis for axes in asked.dims if axes for axis in axes}
     if tracked:
@@ -201,6 +204,16 @@ def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Ax
     varying = tuple(axis for axis in type.varying if axis not in manual)
     kind = asked.kind if asked.unreduced else type.kind
     return array_type(type.dtype, tuple(shape), tuple(lists), varying, unreduced, reduced, kind, type.memory)
+
+
+def _not_array(type: Type, place: Place) -> Exception:
+    return refuse(
+        "unmodelled-construct",
+        f"{type} crosses the boundary of a shard_map",
+        because="specs say how arrays are cut; what a device holds of anything else is not described",
+        help="pass arrays, and make cells inside the body",
+        place=place,
+    )
 
 
 def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh) -> None:

@@ -93,6 +93,12 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
             place=Place("parameter", name="axis_index_groups"),
         )
     if not row.before:
+        need(
+            not operands and len(equation.types) == 1,
+            "arity",
+            lambda: f"{name} has {len(operands)} operands and {len(equation.types)} results",
+            because="it takes no operand and has one result",
+        )
         varying = mesh.in_order(axes) if mesh.tracked else ()
         return Typing((agreeing(array_type("i32", varying=varying), equation.types[0], 0),))
     need(

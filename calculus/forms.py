@@ -16,12 +16,12 @@ from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, same_devices
 from calculus.parameters import bad, dim, integer, mesh, required
-from calculus.programs import Equation, Literal, Program, Programs, Value, body
+from calculus.programs import Equation, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
 from calculus.resharding import device_put, reshard, sharding_constraint
 from calculus.rules import Typing
 from calculus.types import ArrayType, Type, array_type
-from calculus.uses import Operand
+from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
     from calculus.checking import Checked, Checker, Scope
@@ -45,11 +45,6 @@ def form(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         because="what is not declared cannot be judged",
         help="declare it in the table, or in a rules file of your own",
     )
-
-
-def type_of(operand: Operand) -> Type | None:
-    """An operand's type; `None` for a literal that prints none."""
-    return operand.type if isinstance(operand, Literal) else operand
 
 
 def _program(equation: Equation, *names: str) -> Program:
@@ -81,7 +76,7 @@ def _enter(
         )
     checked = checker.body(program, scope)
     for index, (operand, type) in enumerate(zip(operands, wanted, strict=True)):
-        given = type_of(operand)
+        given = operand_type(operand, type)
         if not agree(given, type):
             raise refuse(
                 "inconsistent-type",
@@ -153,12 +148,13 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
 
 
 def _context(checker: Checker, equation: Equation, scope: Scope):  # type: ignore[no-untyped-def]
-    """The mesh that a call sets for its body: its sizes must be those given, its modes are its own; but what is manual
-    stays manual. Seeds B8, B9, B32."""
+    """The mesh that a call sets for its body: its sizes must be those given, its modes are its own, except that what is
+    manual stays so (JAX prints the modes outside the shard_map). Seeds B8, B9."""
     found = mesh(equation.parameters.get("ctx_mesh"), "ctx_mesh")
     if found is None or not found.axes:
         return scope.mesh
-    return consistent(found.with_modes({}, scope.mesh.tracked), scope, "ctx_mesh")
+    manual = {axis.name: axis.mode for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL}
+    return consistent(found.with_modes(manual, scope.mesh.tracked), scope, "ctx_mesh")
 
 
 def consistent(found, scope: Scope, name: str):  # type: ignore[no-untyped-def]
@@ -166,14 +162,6 @@ def consistent(found, scope: Scope, name: str):  # type: ignore[no-untyped-def]
     same_devices(found, scope.mesh)
     for axis in found.axes:
         known = scope.mesh.by_name.get(axis.name)
-        if known is not None and known.mode is AxisMode.MANUAL and axis.mode is not AxisMode.MANUAL:
-            raise refuse(
-                "bad-mesh",
-                f"{name} makes axis {axis.name} {axis.mode.value}, inside a shard_map over it",
-                because="a device that has only its own block cannot take part in what all devices decide together",
-                help=f"leave the shard_map first, or keep {axis.name} manual",
-                place=Place("parameter", name=name),
-            )
         if known is not None and known.size is not None and known.size != axis.size and not _elsewhere(axis, scope):
             raise refuse(
                 "bad-mesh",
@@ -210,7 +198,7 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     if len(checked.types) < carries:
         raise refuse("arity", f"the body of {label} has {len(checked.types)} results for {carries} carries")
     for index in range(carries):
-        before, after = type_of(operands[constants + index]), checked.types[index]
+        before, after = operand_type(operands[constants + index]), checked.types[index]
         if not agree(before, after):
             raise refuse(
                 "carry-type",
@@ -225,7 +213,7 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
 
 
 def _slice_of(operand: Operand, length: Value, index: int) -> Operand:
-    type = type_of(operand)
+    type = operand_type(operand)
     if not isinstance(type, ArrayType) or not type.shape or str(type.shape[0]) != str(length):
         raise refuse(
             "shape",
@@ -277,12 +265,12 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
         condition.types[0] if len(condition.types) == 1 else None, inside.types, "the while condition", ("bool",)
     )
     for index, (before, after) in enumerate(zip(carry, inside.types, strict=False)):
-        if not agree(type_of(before), after):
+        if not agree(operand_type(before), after):
             raise refuse(
                 "carry-type",
-                f"carry {index} of the while loop is {type_of(before)} before an iteration and {after} after it",
+                f"carry {index} of the while loop is {operand_type(before)} before an iteration and {after} after it",
                 because="every iteration starts from what the one before it ends with, at one type",
-                help=f"cast or reshard the initial value to {after}, or the body's result to {type_of(before)}",
+                help=f"cast or reshard the initial value to {after}, or the body's result to {operand_type(before)}",
                 place=Place("operand", sum(counts) + index),
             )
     types = _leave(equation, inside.types, "the while loop")
@@ -319,7 +307,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
                 )
         if len(first) != len(other.types):
             raise refuse("branch-types", f"branch 0 has {len(first)} results and branch {index} {len(other.types)}")
-    _predicate(type_of(operands[0]), first, "the predicate", ("i32", "bool", "u32", "i64"))
+    _predicate(operand_type(operands[0]), first, "the predicate", ("i32", "bool", "u32", "i64"))
     types = _leave(equation, first, "the cond")
     inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
     return _typing(types), inner, False

@@ -11,11 +11,11 @@ from calculus.concrete import type_of
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import Spec, mesh, required, sequence, spec
-from calculus.programs import Call, Equation, Literal, Value
+from calculus.programs import Call, Equation, Value
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
 from calculus.types import ArrayType, Type, array_type, same
-from calculus.uses import Operand
+from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -35,7 +35,8 @@ def reshard(
     finished, casts down the chain R ≼ S ≼ U are free, and dims move.
     """
     _single(equation, operands, "reshard")
-    source, target = _operand_type(operands[0]), equation.types[0]
+    target = equation.types[0]
+    source = _operand_type(operands[0], target)
     if target is None:
         raise refuse(
             "choose-type",
@@ -44,8 +45,6 @@ def reshard(
             help="write the result's type after its name",
             place=Place("binder", 0),
         )
-    if source is None and isinstance(operands[0], Literal) and isinstance(target, ArrayType):
-        source = array_type(target.dtype)  # the older dialect prints no type on literals
     if not isinstance(target, ArrayType) or source is None:
         raise refuse("dtype", f"reshard of {source} to {target}", place=Place("binder", 0))
     for code, differs in (
@@ -257,6 +256,6 @@ def _single(equation: Equation, operands: Sequence[Operand], what: str) -> None:
     )
 
 
-def _operand_type(operand: Operand) -> ArrayType | None:
-    type = operand.type if isinstance(operand, Literal) else operand
+def _operand_type(operand: Operand, wanted: Type | None = None) -> ArrayType | None:
+    type = operand_type(operand, wanted)
     return type if isinstance(type, ArrayType) else None

@@ -170,10 +170,10 @@ def _accepted(primitive: Primitive, types: Sequence[ArrayType | None]) -> None:
     if primitive.accepts == "fiubco" or not types:
         return
     first = next((type for type in types if type is not None), None)
-    if first is not None and first.dtype_class not in primitive.accepts:
+    if primitive.accepts == "o" if first is None else first.dtype_class not in primitive.accepts:
         raise refuse(
             "dtype",
-            f"{primitive.name} does not compute on {first.dtype}",
+            f"{primitive.name} does not compute on {'numbers' if first is None else first.dtype}",
             because="the function is not defined on that dtype",
             help="insert a convert_element_type",
             place=Place("operand", 0),

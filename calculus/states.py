@@ -86,7 +86,7 @@ class _Question(NamedTuple):
         states = [self._given(axis, index) for index in range(len(self.use.operands))]
         said = self._said(axis)
         marked = any(state in _MARKS for state in states if isinstance(state, str))
-        if not marked and said not in _MARKS:
+        if not marked and (said not in _MARKS or self.use.unasked):
             return "N"  # an ordinary judgment: the target rule types it, and it pays
         found = self.q.results(states)
         if said is not None and said in found:

@@ -20,6 +20,14 @@ def well_formed(type: Type, mesh: Mesh) -> None:
     if not isinstance(type, ArrayType) or type.plain:
         return None
     _states_exclude_each_other(type)
+    if type.unreduced and type.dtype.startswith("key<"):
+        raise refuse(
+            "dtype",
+            f"{type} is unreduced, and keys have no sum",
+            because="no pieces on the devices add up to a key",
+            help="keep the key the same on every device",
+            place=_HERE,
+        )
     for axis in type.mentioned:
         if axis not in mesh:
             raise refuse(
