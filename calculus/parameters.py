@@ -48,10 +48,10 @@ def required(parameters: Parameters, name: str) -> Value:
 
 def integer(value: Value, name: str) -> int:
     """An integer, printed plainly or as `np.int64(4)`."""
-    if isinstance(value, Call) and value.name.startswith("np.") and len(value.arguments) == 1:
-        value = value.arguments[0]
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return value
+    if isinstance(value, Call) and value.name.startswith("np.") and len(value.arguments) == 1:
+        return integer(value.arguments[0], name)
     raise bad(name, value, "an integer")
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from calculus.communication import Collective, move
 from calculus.implied import implied
-from calculus.judgments import need, rule
+from calculus.judgments import rule
 from calculus.meshes import Mesh
 from calculus.parameters import Spec, spec
 from calculus.placement import conflict, derived_lists, placed, repeated
@@ -47,41 +47,40 @@ def has_type(
 
     Where the primitive takes a target, the target's dims replace the derived ones, and finishing is what it costs.
     """
-    types = tuple(_array(primitive, index, operand) for index, operand in enumerate(operands))
+    types = tuple([_array(primitive, index, operand) for index, operand in enumerate(operands)])
     site = Site(
         parameters,
-        tuple(() if type is None else type.shape for type in types),
-        tuple(None if type is None else type.dtype for type in types),
+        tuple([() if type is None else type.shape for type in types]),
+        tuple([None if type is None else type.dtype for type in types]),
         printed,
     )
     _arity(primitive, len(types))
     scheme = primitive.scheme(site)
-    need(
-        len(scheme.results) == len(printed),
-        "arity",
-        lambda: f"{primitive.name} has {len(scheme.results)} results, and {len(printed)} are bound",
-        because="every result has a name",
-        place=Place("binder", min(len(printed), len(scheme.results))),
-    )
+    if len(scheme.results) != len(printed):
+        raise refuse(
+            "arity",
+            f"{primitive.name} has {len(scheme.results)} results, and {len(printed)} are bound",
+            because="every result has a name",
+            place=Place("binder", min(len(printed), len(scheme.results))),
+        )
     dtypes = primitive.dtypes(site)
     _accepted(primitive, types)
     memory = _one_memory(types)
-    arrays = tuple(
-        None if isinstance(operand, Literal) else type for type, operand in zip(types, operands, strict=True)
-    )
-    use = Use(primitive, site, scheme, tuple(operands), arrays, mesh)
-    plain = not any(type is not None and not type.plain for type in arrays)
+    arrays = tuple([operand if isinstance(operand, ArrayType) else None for operand in operands])
+    plain = all(type is None or type.plain for type in arrays)
     found: list[Type] = []
     collectives: tuple[Collective, ...] = ()
     for number, dtype in enumerate(dtypes):
         said = printed[number]
         target = _target(primitive, parameters, said)
-        bare = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
-        if plain and (said is None or said.canonical is bare) and not _asks(target):
-            # nothing is cut, pending or varying: the commonest case, and a short way to the same conclusion
-            found.append(bare)
-            continue
-        result, effect = _result(use._replace(number=number, targeted=target is not None), dtype, memory, target)
+        if plain and not _asks(target):
+            bare = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
+            if said is None or said.canonical is bare:
+                # nothing is cut, pending or varying: a short way to the same conclusion
+                found.append(bare)
+                continue
+        use = Use(primitive, site, scheme, tuple(operands), arrays, mesh, number, target is not None)
+        result, effect = _result(use, dtype, memory, target)
         found.append(result)
         collectives += effect
     return Typing(tuple(found), collectives)
@@ -115,9 +114,9 @@ def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[Arr
     varying = _variation(use.arrays, mesh)
     result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
     agreeing(result, printed, number)
-    if not any(type is not None and type.sharded for type in use.arrays):
+    if not any(type is not None and any(type.axes) for type in use.arrays):
         return result, ()
-    if any(len(dim) > 1 for dim in (*indices, *(dim for one in scheme.operands for dim in one))):
+    if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh)
 
@@ -225,8 +224,7 @@ def _asks(target: Spec | None) -> bool:
 
 def _variation(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
     """In manual mode V is pointwise: along an axis, all operands vary or none does. Seeds A42, A47."""
-    first = next((type for type in arrays if type is not None), None)
-    if first is None or not any(type is not None and type.varying for type in arrays):
+    if not any(type is not None and type.varying for type in arrays):
         return ()
     union: dict[str, int] = {}
     for index, type in enumerate(arrays):

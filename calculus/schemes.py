@@ -48,7 +48,12 @@ class Scheme:
     def shape(self, indices: Indices) -> Shape:
         """The shape of an array with this index list."""
         sizes = self.sizes
-        return tuple(sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices)
+        return tuple([sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices])
+
+    @property
+    def grouped(self) -> bool:
+        """Whether some dim is made of several factors."""
+        return any(max(map(len, indices), default=0) > 1 for indices in (*self.operands, *self.results))
 
     def __str__(self) -> str:
         def show(indices: Indices) -> str:
@@ -77,41 +82,43 @@ def _product(sizes: Iterable[Dim]) -> Dim:
     return found
 
 
+def _each(factors: Iterable[Factor]) -> Indices:
+    """An array that has one dim for each of these factors."""
+    return tuple(zip(factors, strict=False))
+
+
 def elementwise(shapes: Sequence[Shape]) -> Scheme:
     """All operands aligned: `([i,j], [i,j]) -> [i,j]`. A dim of size 1 meets any size, and a scalar any shape, as JAX
     0.12 prints them. Refuses `shape` where two sizes differ."""
     first = shapes[0] if shapes else ()
     if all(shape == first for shape in shapes):
-        indices: Indices = tuple((dim,) for dim in range(len(first)))
+        indices = _each(range(len(first)))
         return Scheme((indices,) * len(shapes), (indices,), first)
     rank = max(map(len, shapes))
     sizes: list[Dim] = [1] * rank
     for index, shape in enumerate(shapes):
-        need(
-            len(shape) in (0, rank),
-            "shape",
-            lambda index=index, shape=shape: f"operand {index} has rank {len(shape)} among operands of rank {rank}",  # type: ignore[misc]
-            because="elementwise operands have one rank, scalars aside",
-            help="broadcast the operand first",
-            place=Place("operand", index),
-        )
+        if len(shape) not in (0, rank):
+            raise refuse(
+                "shape",
+                f"operand {index} has rank {len(shape)} among operands of rank {rank}",
+                because="elementwise operands have one rank, scalars aside",
+                help="broadcast the operand first",
+                place=Place("operand", index),
+            )
         for dim, size in enumerate(shape):
             if size == 1 or sizes[dim] == size:
                 continue
-            need(
-                sizes[dim] == 1,
-                "shape",
-                lambda index=index, dim=dim, size=size: (  # type: ignore[misc]
-                    f"dim {dim} of operand {index} has size {size}, of another operand {sizes[dim]}"
-                ),
-                because="elements are paired one to one",
-                help="slice or broadcast one of them",
-                place=Place("operand", index),
-            )
+            if sizes[dim] != 1:
+                raise refuse(
+                    "shape",
+                    f"dim {dim} of operand {index} has size {size}, of another operand {sizes[dim]}",
+                    because="elements are paired one to one",
+                    help="slice or broadcast one of them",
+                    place=Place("operand", index),
+                )
             sizes[dim] = size
-    full: Indices = tuple((dim,) for dim in range(rank))
-    operands = tuple(tuple((dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)) for shape in shapes)
-    return Scheme(operands, (full,), sizes)
+    operands = [tuple([(dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)]) for shape in shapes]
+    return Scheme(tuple(operands), (_each(range(rank)),), sizes)
 
 
 def contraction(
@@ -123,91 +130,92 @@ def contraction(
     """`dot_general`: batch dims first, then the free dims of the left and of the right: `([b,i,k], [b,k,j]) ->
     [b,i,j]`, k reduced by sum. Refuses `shape` where paired dims differ, `bad-parameter` where the numbers are
     impossible."""
-    sizes: list[Dim] = []
-    where: tuple[dict[int, Factor], dict[int, Factor]] = ({}, {})
-    for pairs in (batch, contracting):
-        need(len(pairs[0]) == len(pairs[1]), "bad-parameter", lambda: "dimension_numbers pair unequally many dims")
-        for left_dim, right_dim in zip(*pairs, strict=True):
-            for side, dim, shape in ((0, left_dim, left), (1, right_dim, right)):
-                need(
-                    0 <= dim < len(shape) and dim not in where[side],
-                    "bad-parameter",
-                    lambda side=side, dim=dim: f"dimension_numbers name dim {dim} of operand {side} wrongly",  # type: ignore[misc]
-                    place=Place("parameter", name="dimension_numbers"),
-                )
-            need(
-                left[left_dim] == right[right_dim],
+    paired: list[dict[int, Factor]] = []  # for each operand, the factor of every dim that has a partner
+    for side, shape in enumerate((left, right)):
+        named = (*batch[side], *contracting[side])
+        paired.append({dim: factor for factor, dim in enumerate(named)})
+        if len(paired[side]) != len(named) or not all(0 <= dim < len(shape) for dim in named):
+            raise refuse(
+                "bad-parameter",
+                f"dimension_numbers name {named} of the {len(shape)} dims of operand {side}",
+                because="a dim is batched, contracted or free",
+                place=Place("parameter", name="dimension_numbers"),
+            )
+    if len(batch[0]) != len(batch[1]) or len(contracting[0]) != len(contracting[1]):
+        raise refuse(
+            "bad-parameter",
+            "dimension_numbers pair unequally many dims",
+            place=Place("parameter", name="dimension_numbers"),
+        )
+    for left_dim, right_dim in zip(*paired, strict=True):
+        if left[left_dim] != right[right_dim]:
+            raise refuse(
                 "shape",
-                lambda left_dim=left_dim, right_dim=right_dim: (  # type: ignore[misc]
-                    f"dim {left_dim} of the left operand has size {left[left_dim]}, its partner, dim {right_dim} of "
-                    f"the right operand, {right[right_dim]}"
-                ),
+                f"dim {left_dim} of the left operand has size {left[left_dim]}, its partner, dim {right_dim} of "
+                f"the right operand, {right[right_dim]}",
                 because="contracted and batched dims are paired one to one",
                 help="pair dims of one size",
                 place=Place("operand", 1),
             )
-            where[0][left_dim] = where[1][right_dim] = len(sizes)
-            sizes.append(left[left_dim])
-    free: list[Factor] = []
-    for side, shape in ((0, left), (1, right)):
+    sizes = [left[dim] for dim in paired[0]]
+    reduced = range(len(batch[0]), len(sizes))
+    operands: list[Indices] = []
+    for factors, shape in zip(paired, (left, right), strict=True):
         for dim, size in enumerate(shape):
-            if dim not in where[side]:
-                where[side][dim] = len(sizes)
-                free.append(len(sizes))
+            if dim not in factors:
+                factors[dim] = len(sizes)
                 sizes.append(size)
-    batched = range(len(batch[0]))
-    reduced = range(len(batch[0]), len(batch[0]) + len(contracting[0]))
-    return Scheme(
-        (tuple((where[0][dim],) for dim in range(len(left))), tuple((where[1][dim],) for dim in range(len(right)))),
-        (tuple((factor,) for factor in (*batched, *free)),),
-        sizes,
-        dict.fromkeys(reduced, "sum"),
-    )
+        operands.append(_each(map(factors.__getitem__, range(len(shape)))))
+    result = _each((*range(reduced.start), *range(reduced.stop, len(sizes))))
+    return Scheme(tuple(operands), (result,), sizes, dict.fromkeys(reduced, "sum"))
 
 
 def reduction(shape: Shape, axes: Sequence[int], monoid: str, arrays: int = 1) -> Scheme:
     """The named dims are reduced: `[i,j] -> [j]`, i by the monoid. `arrays` operands and results alike."""
     for axis in axes:
         _dim_in_range(axis, shape, "axes")
-    operand: Indices = tuple((dim,) for dim in range(len(shape)))
-    result = tuple((dim,) for dim in range(len(shape)) if dim not in axes)
+    operand = _each(range(len(shape)))
+    gone = frozenset(axes)
+    result = _each(dim for dim in range(len(shape)) if dim not in gone)
     return Scheme((operand,) * arrays, (result,) * arrays, shape, dict.fromkeys(axes, monoid))
 
 
 def permutation(shape: Shape, order: Sequence[int]) -> Scheme:
     """`transpose`: `[i,j] -> [j,i]`."""
-    need(
-        sorted(order) == list(range(len(shape))),
-        "bad-parameter",
-        lambda: f"permutation {tuple(order)} is not one of the {len(shape)} dims of the operand",
-        place=Place("parameter", name="permutation"),
-    )
-    return Scheme((tuple((dim,) for dim in range(len(shape))),), (tuple((dim,) for dim in order),), shape)
+    if sorted(order) != list(range(len(shape))):
+        raise refuse(
+            "bad-parameter",
+            f"permutation {tuple(order)} is not one of the {len(shape)} dims of the operand",
+            place=Place("parameter", name="permutation"),
+        )
+    return Scheme((_each(range(len(shape))),), (_each(order),), shape)
 
 
 def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
     """`broadcast_in_dim`: dim k of the operand becomes dim `placed[k]` of the result; the rest is new. A dim of size
     1 may widen. Refuses `shape` where a placed dim has another size."""
-    need(
-        len(placed) == len(shape) and list(placed) == sorted(set(placed)) and all(0 <= d < len(result) for d in placed),
-        "shape",
-        lambda: f"the operand's {len(shape)} dims go to dims {tuple(placed)} of a result of rank {len(result)}",
-        because="every operand dim becomes one result dim, in order",
-        place=Place("parameter", name="broadcast_dimensions"),
-    )
+    if not (
+        len(placed) == len(shape)
+        and list(placed) == sorted(set(placed))
+        and (not placed or (placed[0] >= 0 and placed[-1] < len(result)))
+    ):
+        raise refuse(
+            "shape",
+            f"the operand's {len(shape)} dims go to dims {tuple(placed)} of a result of rank {len(result)}",
+            because="every operand dim becomes one result dim, in order",
+            place=Place("parameter", name="broadcast_dimensions"),
+        )
     operand: list[tuple[Factor, ...]] = []
     for dim, (size, target) in enumerate(zip(shape, placed, strict=True)):
-        need(
-            size in (result[target], 1),
-            "shape",
-            lambda dim=dim, size=size, target=target: (  # type: ignore[misc]
-                f"dim {dim} of the operand has size {size}, dim {target} of the result {result[target]}"
-            ),
-            because="a dim keeps its size or widens from 1",
-            place=Place("operand", 0),
-        )
+        if size != result[target] and size != 1:
+            raise refuse(
+                "shape",
+                f"dim {dim} of the operand has size {size}, dim {target} of the result {result[target]}",
+                because="a dim keeps its size or widens from 1",
+                place=Place("operand", 0),
+            )
         operand.append((target,) if size == result[target] else ())
-    return Scheme((tuple(operand),), (tuple((dim,) for dim in range(len(result))),), result)
+    return Scheme((tuple(operand),), (_each(range(len(result))),), result)
 
 
 def regrouping(shape: Shape, result: Shape) -> Scheme:
@@ -317,7 +325,8 @@ def windowed(shapes: Sequence[Shape], result: Shape, whole: Iterable[int]) -> Sc
     roles: dict[Factor, str] = dict.fromkeys(looked, "whole")
     operands: list[Indices] = []
     for index, shape in enumerate(shapes):
-        need(len(shape) == len(result), "shape", lambda: "operands of different ranks", place=Place("operand", index))
+        if len(shape) != len(result):
+            raise refuse("shape", "operands of different ranks", place=Place("operand", index))
         indices: list[tuple[Factor, ...]] = []
         for dim, size in enumerate(shape):
             if dim in looked:
@@ -325,23 +334,21 @@ def windowed(shapes: Sequence[Shape], result: Shape, whole: Iterable[int]) -> Sc
                 roles[len(sizes) - 1] = "whole"
                 indices.append((len(sizes) - 1,))
                 continue
-            need(
-                size == result[dim],
-                "shape",
-                lambda index=index, dim=dim, size=size: (  # type: ignore[misc]
-                    f"dim {dim} of operand {index} has size {size}, of the result {result[dim]}"
-                ),
-                because="along this dim nothing is cut or added",
-                place=Place("operand", index),
-            )
+            if size != result[dim]:
+                raise refuse(
+                    "shape",
+                    f"dim {dim} of operand {index} has size {size}, of the result {result[dim]}",
+                    because="along this dim nothing is cut or added",
+                    place=Place("operand", index),
+                )
             indices.append((dim,))
         operands.append(tuple(indices))
-    return Scheme(tuple(operands), (tuple((dim,) for dim in range(len(result))),), sizes, roles)
+    return Scheme(tuple(operands), (_each(range(len(result))),), sizes, roles)
 
 
 def creation(shape: Shape) -> Scheme:
     """No operands: `() -> [i,j]`."""
-    return Scheme((), (tuple((dim,) for dim in range(len(shape))),), shape)
+    return Scheme((), (_each(range(len(shape))),), shape)
 
 
 def _dim_in_range(dim: int, shape: Shape, name: str) -> None:
