@@ -1,10 +1,10 @@
-"""Primitives that make arrays: from nothing, from a key, or from other bits. Seeds B21, B24."""
+"""Primitives that make arrays from nothing, or from other bits. Seed B24."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from calculus.parameters import dims, integer, required
+from calculus.parameters import dims
 from calculus.primitives.declaration import Primitive, Site, named_dtype
 from calculus.primitives.elementwise import aligned
 from calculus.refusals import Place, refuse
@@ -18,18 +18,6 @@ def _shape_scheme(site: Site) -> Scheme:
 
 def _scalar_scheme(site: Site) -> Scheme:
     return creation(())
-
-
-def _bits_scheme(site: Site) -> Scheme:
-    """Each key draws an array: `[i] -> [i,j]`, the drawn dims made whole on every device."""
-    keys, drawn = site.shapes[0], dims(site.parameters, "shape")
-    indices = tuple((dim,) for dim in range(len(keys)))
-    made = range(len(keys), len(keys) + len(drawn))
-    return Scheme((indices,), ((*indices, *((dim,) for dim in made)),), (*keys, *drawn), dict.fromkeys(made, "whole"))
-
-
-def _bits_dtype(site: Site) -> tuple[str, ...]:
-    return (f"u{integer(required(site.parameters, 'bit_width'), 'bit_width')}",)
 
 
 def _bitcast_dtype(site: Site) -> tuple[str, ...]:
@@ -59,6 +47,5 @@ CREATION = (
     Primitive("iota", (), "", _shape_scheme, named_dtype("dtype"), target="sharding", kernel=_iota),
     Primitive("empty", (), "", _shape_scheme, named_dtype("dtype"), target="printed"),
     Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype")),
-    Primitive("random_bits", ("key",), "; key", _bits_scheme, _bits_dtype, accepts="o"),
     Primitive("bitcast_convert_type", ("x",), "; x", aligned, _bitcast_dtype, kernel=_bitcast),
 )

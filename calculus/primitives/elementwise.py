@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from calculus.parameters import integer, required
 from calculus.primitives.declaration import (
     INEXACT,
     NUMBERS,
@@ -59,7 +60,7 @@ def _conversion(site: Site) -> str:
 
 
 def _power(site: Site) -> str:
-    return "x" if site.parameters.get("y") == 1 else "/ x"
+    return "x" if integer(required(site.parameters, "y"), "y") == 1 else "/ x"
 
 
 def _part(site: Site) -> tuple[str, ...]:

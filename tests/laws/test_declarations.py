@@ -47,6 +47,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "rev": {"dimensions": (1,)},
     "iota": {"dtype": Word("int32"), "shape": (3, 5), "dimension": 1, "sharding": None},
     "bitcast_convert_type": {"new_dtype": Word("int64")},
+    "dynamic_slice": {"slice_sizes": (2, 6)},
+    "unstack": {"axis": 1},
+    "stack": {"axis": 1},
+    "sort": {"dimension": 1, "is_stable": True, "num_keys": 1},
 }  # fmt: skip
 
 KERNELS = {name: primitive for name, primitive in TABLE.items() if primitive.kernel is not None}
@@ -68,12 +72,14 @@ class Case:
     def __init__(self, name: str, kind: str) -> None:
         self.primitive: Primitive = TABLE[name]
         self.kind = kind
-        self.names = [n for one in self.primitive.operands for n in [one] * (1 + one.endswith("..."))]
+        count = 1 if name == "sort" else 2  # how many operands a variadic name stands for here
+        self.names = [n for one in self.primitive.operands for n in [one] * (count if one.endswith("...") else 1)]
         self.random = np.random.default_rng(7)
         self.parameters = Parameters(tuple(PARAMETERS.get(name, {}).items()))
-        self.dtypes = ["bool" if one == "which" else DTYPE_OF[kind] for one in self.names]
-        self.shapes = [() if one == "p" else SHAPE for one in self.names]
-        printed = (array_type(self.dtypes[0] if self.dtypes else "i32", SHAPE),)
+        self.dtypes = [{"which": "bool", "i...": "i32"}.get(one, DTYPE_OF[kind]) for one in self.names]
+        self.shapes = [{"p": (), "i...": (), "u": (2, 6)}.get(one, SHAPE) for one in self.names]
+        results = SHAPE[1] if name == "unstack" else 1
+        printed = (array_type(self.dtypes[0] if self.dtypes else "i32", SHAPE),) * results
         self.site = Site(self.parameters, tuple(self.shapes), tuple(self.dtypes), printed)
         signature = self.primitive.signature(self.site)
         self.signature = Signature.parse(signature, self.primitive.operands).of(len(self.names))
@@ -138,6 +144,7 @@ SAID_BY_JAX: dict[str, Any] = {
     "and": jax.lax.bitwise_and,
     "or": jax.lax.bitwise_or,
     "xor": jax.lax.bitwise_xor,
+    "dynamic_update_slice": lambda x, update, *starts: jax.lax.dynamic_update_slice(x, update, starts),
     "not": jax.lax.bitwise_not,
     "add_any": jax.lax.add,
     "copy": lambda x: x,

@@ -1,0 +1,147 @@
+"""Primitives that look a position up: a window at a dynamic place, the parts of a stack, an order. Every dim that they
+look along is needed whole; index operands have no derivative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calculus.parameters import dims, integer, required
+from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, Shape, windowed
+from calculus.types import Dim, dtype_class
+
+
+def _first_dtype(site: Site) -> tuple[str, ...]:
+    _integer_indices(site, 1)
+    return like_operands(0, 1)(site)
+
+
+def _both_dtypes(site: Site) -> tuple[str, ...]:
+    _integer_indices(site, 2)
+    return like_operands(0, 2)(site)
+
+
+def _integer_indices(site: Site, first: int) -> None:
+    for index in range(first, len(site.dtypes)):
+        dtype = site.dtypes[index]
+        if (dtype is not None and dtype_class(dtype) not in "iu") or site.shapes[index] != ():
+            raise refuse(
+                "dtype",
+                f"operand {index} is {dtype}{list(site.shapes[index])}, not an integer scalar",
+                because="it says where the window begins",
+                place=Place("operand", index),
+            )
+    if len(site.dtypes) - first != len(site.shapes[0]):
+        raise refuse(
+            "arity", f"{len(site.dtypes) - first} indices for the {len(site.shapes[0])} dims of {site.shapes[0]}"
+        )
+
+
+def _window(shape: Shape, sizes: Shape, what: str) -> list[int]:
+    """The dims in which a window is smaller than its array. Refuses `shape` where it does not fit."""
+    fits = len(shape) == len(sizes) and all(
+        size == whole or (isinstance(size, int) and isinstance(whole, int) and size <= whole)
+        for size, whole in zip(sizes, shape, strict=True)
+    )
+    if not fits:
+        raise refuse("shape", f"{what} of {list(sizes)} in {list(shape)}", because="the window lies inside the array")
+    return [dim for dim, (size, whole) in enumerate(zip(sizes, shape, strict=True)) if size != whole]
+
+
+def _with_indices(scheme: Scheme, count: int) -> Scheme:
+    return Scheme((*scheme.operands, *((),) * count), scheme.results, scheme.sizes, scheme.roles)
+
+
+def _slice_scheme(site: Site) -> Scheme:
+    shape, sizes = site.shapes[0], dims(site.parameters, "slice_sizes")
+    return _with_indices(windowed([shape], sizes, _window(shape, sizes, "a slice")), len(site.shapes) - 1)
+
+
+def _update_scheme(site: Site) -> Scheme:
+    shape, update = site.shapes[0], site.shapes[1]
+    scheme = windowed([shape, update], shape, _window(shape, update, "an update"))
+    return _with_indices(scheme, len(site.shapes) - 2)
+
+
+def _unstack_scheme(site: Site) -> Scheme:
+    """`[i,j] -> [j], [j], …`: one result for each index of the dim."""
+    shape, dim = site.shapes[0], integer(required(site.parameters, "axis"), "axis")
+    if not 0 <= dim < len(shape) or not isinstance(shape[dim], int) or shape[dim] != len(site.printed):
+        raise refuse(
+            "shape",
+            f"dim {dim} of {list(shape)} is taken apart into {len(site.printed)} results",
+            because="each index of the dim is one result",
+            place=Place("parameter", name="axis"),
+        )
+    indices = tuple((index,) for index in range(len(shape)))
+    rest = (*indices[:dim], *indices[dim + 1 :])
+    return Scheme((indices,), (rest,) * len(site.printed), shape, {dim: "whole"})
+
+
+def _stack_scheme(site: Site) -> Scheme:
+    """`[j], [j], … -> [i,j]`: a new dim, whole on every device."""
+    shape, dim = site.shapes[0], integer(required(site.parameters, "axis"), "axis")
+    if not 0 <= dim <= len(shape) or any(other != shape for other in site.shapes):
+        raise refuse(
+            "shape",
+            f"arrays of shapes {', '.join(str(list(other)) for other in site.shapes)} are stacked on dim {dim}",
+            because="the parts of a stack have one shape",
+            place=Place("parameter", name="axis"),
+        )
+    sizes: list[Dim] = [*shape, len(site.shapes)]
+    indices = tuple((index,) for index in range(len(shape)))
+    result = (*indices[:dim], (len(shape),), *indices[dim:])
+    return Scheme((indices,) * len(site.shapes), (result,), sizes, {len(shape): "whole"})
+
+
+def _sort_scheme(site: Site) -> Scheme:
+    """One array put in order along a dim that is needed whole."""
+    if len(site.shapes) != 1:
+        raise refuse(
+            "unmodelled-construct",
+            f"a sort of {len(site.shapes)} arrays by {site.parameters.get('num_keys')} of them",
+            because="the keys decide and the others follow, which one scheme does not say",
+            help="sort the keys alone",
+        )
+    return windowed([site.shapes[0]], site.shapes[0], [integer(required(site.parameters, "dimension"), "dimension")])
+
+
+def _slice(np: Any, p: Any, x: Any, *starts: Any) -> Any:
+    first = [
+        min(max(int(start), 0), whole - size)
+        for start, whole, size in zip(starts, x.shape, p["slice_sizes"], strict=True)
+    ]
+    return x[tuple(slice(start, start + size) for start, size in zip(first, p["slice_sizes"], strict=True))]
+
+
+def _update(np: Any, p: Any, x: Any, update: Any, *starts: Any) -> Any:
+    first = [
+        min(max(int(start), 0), whole - size) for start, whole, size in zip(starts, x.shape, update.shape, strict=True)
+    ]
+    result = x.copy()
+    result[tuple(slice(start, start + size) for start, size in zip(first, update.shape, strict=True))] = update
+    return result
+
+
+def _unstack(np: Any, p: Any, x: Any) -> Any:
+    return [np.take(x, index, p["axis"]) for index in range(x.shape[p["axis"]])]
+
+
+def _stack(np: Any, p: Any, *parts: Any) -> Any:
+    return np.stack(parts, p["axis"])
+
+
+def _sort(np: Any, p: Any, x: Any) -> Any:
+    return np.sort(x, axis=p["dimension"])
+
+
+INDEXING = (
+    Primitive("dynamic_slice", ("x", "i..."), "x ; i...", _slice_scheme, _first_dtype, kernel=_slice),
+    Primitive("dynamic_update_slice", ("x", "u", "i..."), "x u ; i...", _update_scheme, _both_dtypes, kernel=_update),
+    Primitive(
+        "unstack", ("x",), "x", _unstack_scheme, lambda site: same_dtype(site) * len(site.printed), kernel=_unstack
+    ),
+    Primitive("stack", ("x...",), "x...", _stack_scheme, same_dtype, kernel=_stack),
+    Primitive("sort", ("x...",), "/ x...", _sort_scheme, same_dtype, kernel=_sort),
+)

@@ -1,0 +1,95 @@
+"""Keys and what is drawn from them. A key is an element of its own dtype, so a new key keeps its old one's dims; the
+words of a raw key are one more dim, which no device can do without.
+"""
+
+from __future__ import annotations
+
+from calculus.parameters import bad, dims, integer, required
+from calculus.primitives.declaration import Primitive, Site
+from calculus.primitives.elementwise import aligned
+from calculus.programs import Call
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, Shape
+from calculus.types import DTYPES
+
+_WORD_BITS = 32
+
+
+def _words(dtype: str) -> int:
+    """How many 32-bit words a key has."""
+    return DTYPES[dtype][1] // _WORD_BITS if dtype in DTYPES else 2
+
+
+def _extended(keys: Shape, extra: Shape) -> Scheme:
+    """`[i] -> [i,j]`, the new dims made whole on every device."""
+    kept = tuple((dim,) for dim in range(len(keys)))
+    made = range(len(keys), len(keys) + len(extra))
+    return Scheme((kept,), ((*kept, *((dim,) for dim in made)),), (*keys, *extra), dict.fromkeys(made, "whole"))
+
+
+def _bits_scheme(site: Site) -> Scheme:
+    return _extended(site.shapes[0], dims(site.parameters, "shape"))
+
+
+def _split_scheme(site: Site) -> Scheme:
+    return _extended(site.shapes[0], dims(site.parameters, "shape"))
+
+
+def _unwrap_scheme(site: Site) -> Scheme:
+    return _extended(site.shapes[0], (_words(site.dtypes[0] or ""),))
+
+
+def _wrap_scheme(site: Site) -> Scheme:
+    """`[i,j] -> [i]`, the words j of each key needed whole."""
+    shape, words = site.shapes[0], _words(_key_dtype(site))
+    if not shape or shape[-1] != words:
+        raise refuse(
+            "shape",
+            f"a key is made of {words} words, and the operand's dims are {list(shape)}",
+            because="the last dim holds the words of one key",
+            place=Place("operand", 0),
+        )
+    indices = tuple((dim,) for dim in range(len(shape)))
+    return Scheme((indices,), (indices[:-1],), shape, {len(shape) - 1: "whole"})
+
+
+def _key_dtype(site: Site) -> str:
+    """`key<fry>`, from `impl=fry`, or from `impl=PRNGSpec("threefry2x32")` and the like."""
+    impl = required(site.parameters, "impl")
+    name = impl.arguments[0] if isinstance(impl, Call) and impl.arguments else impl
+    found = {"threefry2x32": "fry", "rbg": "rbg", "unsafe_rbg": "urbg"}.get(str(name), str(name))
+    if not isinstance(name, str):
+        raise bad("impl", str(impl), "the name of a generator")
+    return f"key<{found}>"
+
+
+def _key(site: Site) -> tuple[str, ...]:
+    return (_key_dtype(site),)
+
+
+def _same_key(site: Site) -> tuple[str, ...]:
+    dtype = site.dtypes[0] or ""
+    if not dtype.startswith("key<"):
+        raise refuse("dtype", f"operand 0 is {dtype}, not a key", place=Place("operand", 0))
+    return (dtype,)
+
+
+def _bits_dtype(site: Site) -> tuple[str, ...]:
+    _same_key(site)
+    return (f"u{integer(required(site.parameters, 'bit_width'), 'bit_width')}",)
+
+
+def _raw_dtype(site: Site) -> tuple[str, ...]:
+    _same_key(site)
+    return ("u32",)
+
+
+RANDOMNESS = (
+    Primitive("random_bits", ("key",), "; key", _bits_scheme, _bits_dtype, accepts="o"),
+    Primitive("random_split", ("key",), "; key", _split_scheme, _same_key, accepts="o"),
+    Primitive("random_unwrap", ("key",), "; key", _unwrap_scheme, _raw_dtype, accepts="o"),
+    Primitive("random_wrap", ("words",), "; words", _wrap_scheme, _key, accepts="u"),
+    Primitive("random_clone", ("key",), "; key", aligned, _same_key, accepts="o"),
+    Primitive("random_seed", ("seed",), "; seed", aligned, _key, accepts="iu"),
+    Primitive("random_fold_in", ("key", "data"), "; key data", aligned, _same_key, accepts="o"),
+)
