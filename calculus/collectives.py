@@ -82,6 +82,8 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
     name = equation.primitive
     row = COLLECTIVES[name]
     axes = names(required(equation.parameters, row.axes), row.axes)
+    if len(set(axes)) != len(axes):
+        raise bad(row.axes, f"({', '.join(axes)})", "each axis once")
     for axis in axes:
         _manual(axis, row, name, mesh)
     if equation.parameters.get("axis_index_groups") is not None:
@@ -107,6 +109,7 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
         lambda: f"{name} has {len(operands)} operands and {len(equation.types)} results",
         because="each operand has one result",
     )
+    moves = name != "ppermute" or _permutes(equation.parameters, mesh.size(axes))
     results: list[Type] = []
     found: tuple[Collective, ...] = ()
     for index, operand in enumerate(operands):
@@ -117,7 +120,7 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
         shape, lists = _moved(type, row, equation.parameters, axes, mesh)
         result = _restated(type, shape, lists, axes, row.after, mesh)
         results.append(agreeing(result, equation.types[index], index))
-        if row.kind and not isinstance(operand, Literal) and not _identity(equation.parameters):
+        if row.kind and not isinstance(operand, Literal) and moves:
             payload = block_bytes(result if row.kind == ALL_GATHER else type, mesh)
             found += over(row.kind, axes, payload, mesh)
     return Typing(tuple(results), found)
@@ -245,8 +248,14 @@ def _whole(type: ArrayType, lists: list[Axes], dim: int) -> None:
         )
 
 
-def _identity(parameters: Parameters) -> bool:
-    if "perm" not in parameters:
-        return False
-    pairs = [sequence(pair, "perm") for pair in sequence(parameters["perm"], "perm")]
-    return all(len(pair) == 2 and pair[0] == pair[1] for pair in pairs)
+def _permutes(parameters: Parameters, count: int | None) -> bool:
+    """Whether `perm` moves anything. Refuses `bad-parameter` unless it pairs devices, each once on a side at most."""
+    pairs = [
+        tuple(integer(end, "perm") for end in sequence(pair, "perm"))
+        for pair in sequence(required(parameters, "perm"), "perm")
+    ]
+    for side in (0, 1):
+        ends = [pair[side] for pair in pairs if len(pair) == 2]
+        if len(set(ends)) != len(pairs) or any(end < 0 or (count is not None and end >= count) for end in ends):
+            raise bad("perm", str(pairs), "pairs of devices, each one at most once a source and once a destination")
+    return any(source != destination for source, destination in pairs)
