@@ -172,7 +172,8 @@ def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Ax
     _crossing(type, asked, f"out_specs[{index}]", place, outer)
     mentioned = {axis for axes in asked.dims if axes for axis in axes}
     if tracked:
-        hidden = [axis for axis in type.varying if axis in manual and axis not in mentioned]
+        spoken_of = mentioned.union(asked.unreduced, asked.reduced)  # by another state: refused as such below
+        hidden = [axis for axis in type.varying if axis in manual and axis not in spoken_of]
         if hidden:
             raise refuse(
                 "hidden-variation",
@@ -250,11 +251,15 @@ def _states_cross(type: ArrayType, asked: Spec, manual: Axes, what: str, place: 
     ):
         inside = {axis for axis in have if axis in manual}
         if inside != set(wanted):
+            varying = [axis for axis in wanted if axis in type.varying]
+            cast = f"{'vary_unreduced_cast' if word == 'unreduced' else 'psum and preduced'} over {', '.join(varying)}"
             raise refuse(
                 "boundary-spec",
                 f"{what} says {word}={{{', '.join(wanted)}}}, and the value is {type}",
                 because="a pending sum, or a promise to sum cotangents, crosses the boundary as itself",
-                help=f"say {word}={{{', '.join(sorted(inside))}}}, or cast the value first",
+                help=f"in the body, first {cast}"
+                if varying
+                else f"say {word}={{{', '.join(sorted(inside))}}}, or cast the value first",
                 place=place,
             )
 

@@ -181,7 +181,8 @@ class Checker:
             return typing, inner
         except Refused as refused:
             self.refuse(refused.refusal, equation)
-            return Typing(equation.types), ()  # type: ignore[arg-type]
+            types = tuple(_open_if_ill_formed(type, scope) for type in equation.types)
+            return Typing(types), ()  # type: ignore[arg-type]
 
     def _bind_inputs(self, program: Program, scope: Scope, env: dict[str, Type | None]) -> None:
         names = (*program.constants, *program.inputs)
@@ -207,6 +208,7 @@ class Checker:
             except Refused as refused:
                 refused.refusal.place = Place("input", position)
                 self.refuse(refused.refusal, program)
+                env[name] = None
 
     def _printed_well(self, equation: Equation, scope: Scope) -> None:
         for index, type in enumerate(equation.types):
@@ -248,6 +250,16 @@ class Checker:
     def _rebound(self, name: str, equation: Equation) -> None:
         index = equation.binders.index(name)
         self.refuse(_twice(name, Place("binder", index)).refusal, equation)
+
+
+def _open_if_ill_formed(type: Type | None, scope: Scope) -> Type | None:
+    """The type; `None` if it is not well formed: that is refused where it is printed, and not again at each use."""
+    try:
+        if type is not None:
+            scope.mesh_of(type)
+    except Refused:
+        return None
+    return type
 
 
 def _unknown(name: Atom, place: Place) -> Refused:
