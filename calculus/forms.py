@@ -15,6 +15,7 @@ from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, same_devices
+from calculus.opaque import assume, opaque
 from calculus.parameters import bad, dim, integer, mesh, required
 from calculus.programs import Equation, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
@@ -38,6 +39,8 @@ def form(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         return found(checker, equation, operands, scope)
     if equation.primitive in COLLECTIVES and equation.cell is None:
         return collective(equation, operands, scope.mesh), (), True
+    if equation.cell is None and opaque(equation.primitive):
+        return assume(checker, equation, operands, scope)
     name = equation.primitive if equation.cell is None else "a Ref statement"
     raise refuse(
         "unmodelled-primitive",
@@ -340,6 +343,19 @@ def _predicate(type: Type | None, results: Sequence[Type | None], what: str, dty
                 )
 
 
+@rule
+def identity(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+        Γ ⊢ xᵢ : τᵢ
+        ────────────────────────────────────────── identity
+        Γ ⊢ optimization_barrier x₁ … xₙ : τ₁ … τₙ
+
+    A barrier or a name changes nothing that a type says; each result is its own operand.
+    """
+    types = _leave(equation, [operand_type(operand) for operand in operands], equation.primitive)
+    return _typing(types), (), True
+
+
 FORMS: Final[dict[str, Form]] = {
     **dict.fromkeys(
         (
@@ -359,6 +375,7 @@ FORMS: Final[dict[str, Form]] = {
         ),
         call,
     ),
+    **dict.fromkeys(("optimization_barrier", "name"), identity),
     "scan": scan,
     "while": while_loop,
     "cond": cond,
