@@ -1,0 +1,164 @@
+"""The runner is able to fail: what is wrong in a document, in each way it can be, is reported."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.spec.document import NotADocument, Said, sections
+from tests.spec.engines import LANGUAGES, OPTIONS, Outcome, run_section
+from tests.spec.statements import Statements
+
+GOOD = """# Title
+
+## A9 · a pending sum
+
+Prose.
+
+```jaxpr mesh="X=2" file="sum.jaxpr"
+#: 32 bytes in all
+{ lambda ; a:f32[4,2]{U:X}. let
+    b:f32[4,2] = reshard a #: all-reduce X 32 bytes, wire 32
+    c:f32[4,2] = cos b
+    d:f32[4,2]{U:X} = neg a
+  in (c, d) }
+```
+
+```jaxpr mesh="X=2"
+{ lambda ; a:f32[4,2]{U:X}. let b:f32[4,2]{U:X} = cos a in (b,) } #: unsound: state, operand 0
+```
+
+```jaxpr mesh="X=2"
+#: no communication
+#: well typed
+{ lambda ; a:f32[4,2]{U:X}. let b:f32[4,2]{U:X} = neg a in (b,) }
+```
+
+```type mesh="X=2"
+f32[8@X,4]{U:Y}   #: malformed: unknown-axis
+f32[4]{R:X} -> cotangent f32[4]{U:X} -> block f32[4], 16 bytes
+```
+
+```console
+$ shardproof check sum.jaxpr --mesh X=2
+sum.jaxpr: well typed · 3 equations · 1 collective, 1 run · 32 bytes per device
+  line  primitive  collective  over  bytes  times  total  wire  exactness  inside
+     2  reshard    all-reduce  X        32      1     32    32  exact      -
+```
+"""
+
+
+def outcome(text: str) -> Outcome:
+    (section,) = sections(text, "page.md")
+    return run_section(section)
+
+
+def test_what_is_right_is_accepted() -> None:
+    found = outcome(GOOD)
+    assert found.problems == []
+    assert found.ran == set("PTCU")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (" #: all-reduce X 32 bytes, wire 32", "", "not expected: line 2 of the block: all-reduce X 32 bytes, wire 32"),
+        ("all-reduce X 32", "all-reduce X 31", "no such collective"),
+        ("all-reduce X 32", "all-gather X 32", "no such collective"),
+        ("all-reduce X 32", "all-reduce Y 32", "no such collective"),
+        ("bytes, wire 32", "bytes, wire 31", "no such collective"),
+        ("bytes, wire", "bytes x2, wire", "no such collective"),
+        ("wire 32", "wire 32 (estimate)", "no such collective"),
+        ("32 bytes in all", "33 bytes in all", "32 bytes in all, not 33"),
+        ("#: 32 bytes in all", "#: no communication", "contradict"),
+        ("cos b", "cos b #: all-reduce X 32 bytes", "no such collective"),
+        (" #: unsound: state, operand 0", "", "not expected: line 1 of the block: unsound: state, operand 0"),
+        ("unsound: state, operand 0", "unsound: state, operand 1", "not refused"),
+        ("unsound: state, operand 0", "unsound: shape", "not refused"),
+        ("unsound: state, operand 0", "one-way: state", "state is of unsound family"),
+        ("unsound: state, operand 0", "unsound: wrong", "wrong is of no family"),
+        ("unsound: state, operand 0", "unsound", "does not read here"),
+        ("cos b", "cos b #: unsound: state", "contradict"),
+        ("#: well typed", "#: well typed; unsound: state", "does not read here"),
+        ("#: well typed", "#: note: perhaps", "no note says this"),
+        ("c:f32[4,2] =", "c:f32[4,2] == ", "the grammar does not read this"),
+        ("c:f32[4,2] = cos b", "c:f32[4,2] = cos  b", "printed, line 3 of the block reads"),
+        ("in (c, d)", "in (c,d)", "printed, line 5 of the block reads"),
+        ('mesh="X=2" file', 'mesch="X=2" file', "no option mesch"),
+        ('mesh="X=2" file', 'printed="seed_loss_grad" file', "not what JAX printed"),
+        ("```console", "```bash", "no engine runs a block of bash"),
+        ("malformed: unknown-axis", "malformed: repeated-axis", "refused: unknown-axis"),
+        ("   #: malformed: unknown-axis", "", "refused: unknown-axis"),
+        ("malformed: unknown-axis", "unsound: unknown-axis", "no refusal of the catalogue"),
+        ("f32[4]{R:X} ->", "f32[4]<R:X> ->", "printed, it reads f32[4]{R:X}"),
+        ("cotangent f32[4]{U:X}", "cotangent f32[4]{R:X}", "cotangent is f32[4]{U:X}"),
+        ("cotangent f32[4]{U:X}", "tangent f32[4]{U:X}", "there is no fact tangent"),
+        ("16 bytes", "16 bytes #: unsound: no-cotangent", "not refused: no-cotangent"),
+        ("16 bytes", "17 bytes", "block is f32[4], 16 bytes"),
+        ('```type mesh="X=2"', "```type", "names one mesh"),
+        ("32  exact", "33  exact", "the command prints"),
+        ("exact      -\n", "exact      -\n[exit 1]\n", "the command prints"),
+        ("$ shardproof check", "$ echo check", "only shardproof is run here"),
+        ("```console\n", "```console\noutput\n", "output before the first command"),
+        ("```console\n", "```console\n#: well typed\n", "no expectations beside"),
+        ("```console\n", '```python run="T"\n1\n```\n\n```console\n', "asserts something"),
+    ],
+)
+def test_what_is_wrong_is_reported(old: str, new: str, complaint: str) -> None:
+    assert GOOD.count(old) >= 1, "the change changes nothing"
+    found = outcome(GOOD.replace(old, new, 1))
+    assert any(complaint in sentence for _, sentence in found.problems), found.problems
+
+
+def test_problems_point_into_the_document() -> None:
+    text = GOOD.replace("unsound: state, operand 0", "unsound: shape")
+    written = text[: text.index("unsound: shape")].count("\n") + 1
+    assert (written, "not refused: unsound: shape") in outcome(text).problems
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("## one\n```jaxpr\n{ lambda", "page.md:2: the block is not closed"),
+        ("## one\n```text\n\n```jaxpr\n```", "page.md:4: the block opened on line 2 is still open"),
+        ("```text\n```\n## one", "page.md:1: a block before the first section"),
+        ("## one\n```jaxpr mesh=X\n```", "page.md:2: a fence reads"),
+        ("## A1 · one\n## A1 · two", "page.md:2: there are two sections A1"),
+        ("## one\n## one", "page.md:2: there are two sections one"),
+    ],
+)
+def test_what_is_not_a_document(text: str, complaint: str) -> None:
+    with pytest.raises(NotADocument, match=re.escape(complaint)):
+        sections(text, "page.md")
+
+
+def test_expectations_leave_the_text() -> None:
+    text = '## A1 · one\n```jaxpr file="x"\n#: well typed\na  #: p; q\n#: r\nb\n```\n'
+    ((block,),) = [section.blocks for section in sections(text, "page.md")]
+    assert block.text == "a\nb\n"
+    assert block.said == (Said("well typed", 0, 3), Said("p", 1, 4), Said("q", 1, 4), Said("r", 0, 5))
+
+
+def test_too_few_engines_and_missing_numbers() -> None:
+    named = {"A1": frozenset("PT"), "A2": frozenset("TJ"), "B1": frozenset("T")}
+    statements = Statements(dict.fromkeys("PTJ", ""), frozenset("J"), {}, named)
+    assert statements.not_run("A1", {"P"}) == ["T"]
+    assert statements.not_run("A2", {"T"}) == []  # J is not built
+    assert statements.not_run("A2", {"J"}) == ["T"]
+    assert statements.not_run("", set()) == []  # no statement names engines for it
+    assert statements.missing("A", ["A1"]) == ["A2"]
+
+
+def test_the_examples_of_the_readme_hold() -> None:
+    readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+    examples = re.findall(r"(?:^    .*\n|^\n(?=    ))+", readme, re.MULTILINE)
+    found = outcome("## examples\n" + "".join(map(textwrap.dedent, examples)))
+    assert found.problems == []
+    assert found.ran == set("PTCU")
+
+
+def test_every_language_has_its_options() -> None:
+    assert OPTIONS.keys() == LANGUAGES.keys()
