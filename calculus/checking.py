@@ -78,6 +78,7 @@ class Checker:
         self.scope = Scope(meshes[0] if meshes else Mesh(()), tuple(meshes[1:]))
         self.refusals: list[tuple[Refusal, Site]] = []
         self.assumptions = 0
+        self.assumed: dict[str, int] = {}
         self.compiler_axes: set[str] = set()
         self.equations = 0
         self._bodies: dict[tuple[int, Scope], Checked] = {}

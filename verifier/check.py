@@ -81,6 +81,9 @@ def _located(text: str, checker: Checker) -> list[Refusal]:
 
 def _notes(checker: Checker, rows: Sequence[Row], checked: Checked | None) -> list[str]:
     found: list[str] = []
+    if checker.assumed:
+        kernels = ", ".join(f"{name} ({number})" for name, number in sorted(checker.assumed.items()))
+        found.append(f"assumed, not checked: the printed types of opaque kernels: {kernels}")
     if checker.assumptions:
         found.append(
             f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "

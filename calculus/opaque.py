@@ -1,0 +1,85 @@
+"""Kernels that nobody here has described: their printed types are assumed, and the assumptions are counted.
+
+A kernel of another library, a foreign call, a callback: what it computes is not in the text. At its edge the printed
+types are trusted. That stops no report, and no report hides it. A primitive that JAX itself defines is never opaque:
+without a declaration it is *unmodelled*, which is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from calculus.judgments import need, rule
+from calculus.programs import Equation
+from calculus.refusals import Place
+from calculus.rules import Typing
+from calculus.uses import Operand
+
+if TYPE_CHECKING:
+    from calculus.checking import Checker, Scope
+    from calculus.effects import Inner
+
+_KERNELS = """
+    pallas_call ffi_call custom_partitioning pure_callback io_callback debug_callback debug_print buffer_callback
+    tpu_custom_call triton_kernel_call call_exported mpmd_map cudnn_fusion custom_fusion
+"""
+
+#: primitives of JAX that run code from elsewhere
+KERNELS: Final = frozenset(_KERNELS.split())
+
+_UNDECLARED = """
+    accum_grad_in_ref add_dependency addupdate after_all all_gather_done all_gather_reduced_start all_gather_start
+    all_to_all_done all_to_all_start approx_top_k bessel_i0e bessel_i1e bitcast box_get box_set broadcast_to call
+    call_hi_primitive call_hi_primitive_linearized check cholesky cholesky_update clz composite conj
+    conv_general_dilated core_map create_linear create_token cumlogsumexp custom_jvp_call_jaxpr custom_linear_solve
+    custom_vmap_call dce_sink delay digamma dim_as_value dimension_size dma_start dma_wait dot_product_attention_bwd
+    dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper
+    dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd
+    dot_product_attention_fwd_wrapper eig eigh empty_ref eq_to erfc fft free_ref freeze from_edtype fusible gather
+    geqp3 geqrf get get_barrier_semaphore get_global hessenberg householder_product igamma igamma_grad_a igammac
+    inspect_sharding iota_2x32_shape jaxpr_call le_to lgamma linear_call log2 log_extend log_read lt_to lu
+    lu_pivots_to_permutation masked_load masked_swap matmul_acc_lhs matmul_pop matmul_push_rhs mulhi multiple_of
+    new_box new_log new_ref nextafter num_programs ormqr pack_dtype pack_elementwise pbroadcast pbroadcast_done
+    pbroadcast_dynamic pbroadcast_start philox2x32 philox4x32 pin platform_index polygamma polynomial ppermute_done
+    ppermute_start precv prng_join prng_random_bits prng_seed prng_split program_id program_order psend psum_done
+    psum_invariant_start psum_start qr ragged_all_to_all ragged_dot_general random_gamma reciprocal reduce
+    reduce_scatter_done reduce_scatter_start reduce_window reduce_window_max reduce_window_min reduce_window_sum
+    regularized_incomplete_beta relayout remat_opt rng_bit_generator rng_uniform roll run_scoped run_state scaled_dot
+    scaled_matmul scaled_matmul_wrapper scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub schur
+    select_and_gather_add select_and_scatter select_and_scatter_add semaphore_read semaphore_signal semaphore_wait
+    shape_assertion shard_alike stage stochastic_round svd swap symmetric_product threefry2x32 threefry4x32 tie tile
+    to_edtype top_k trace_value triangular_solve tridiagonal tridiagonal_solve unpack_dtype unpack_elementwise unpin
+    unreachable unreduced_pmax unreduced_pmin unreduced_psum_start unreduced_reduce_scatter_start
+    with_memory_space_constraint xla_metadata_call xla_metadata_value zeros_like zeta
+"""
+
+#: primitives of JAX that have no declaration yet; a test compares this list with the installed JAX
+UNDECLARED: Final = frozenset(_UNDECLARED.split())
+
+
+def opaque(name: str) -> bool:
+    """Whether a primitive without a rule is a kernel to be assumed, rather than one of JAX's that is not written."""
+    return name in KERNELS or name not in UNDECLARED
+
+
+@rule
+def assume(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+    p is a kernel that nobody has described      its results print types
+    ──────────────────────────────────────────────────────────────────── assumed
+    Γ ⊢ p x : the printed types ▷ what it communicates inside, unseen
+    """
+    for index, type in enumerate(equation.types):
+        need(
+            type is not None,
+            "choose-type",
+            lambda: f"{equation.primitive} is opaque, and its result has no type",
+            because="of a kernel that nobody has described only the printed types are known",
+            help="write the result's type after its name",
+            place=Place("binder", index),
+        )
+    checker.assumed[equation.primitive] = checker.assumed.get(equation.primitive, 0) + 1
+    return Typing(equation.types), (), False  # type: ignore[arg-type]
