@@ -102,6 +102,9 @@ def derived_lists(scheme: Scheme, indices: Indices, place: Placed, mesh: Mesh) -
     """The result's lists; `None` where a grouped dim's blocks would not be contiguous."""
     found: list[Axes] = []
     for dim in indices:
+        if len(dim) == 1:
+            found.append(place.get(dim[0], ()))
+            continue
         axes: Axes = ()
         entire = True
         for factor in dim:

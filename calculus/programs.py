@@ -119,6 +119,9 @@ class Parameters(Mapping[str, Value]):
     def __getitem__(self, name: str) -> Value:
         return self._by_name[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._by_name)
 

@@ -43,9 +43,15 @@ class Heads(dict[str, Head]):
         self.depth = 1  # of the program being read
         self.uses: dict[str, int] = {}  # of definitions in it, each with its greatest depth
         self._blocks: dict[str, Parameters] = {}
+        self._calls: dict[str, tuple[Head, list[str]]] = {}  # heads that use definitions, and which
 
     def __missing__(self, text: str) -> Head:
         found = _HEADS.get(text)
+        if text in self._calls:
+            found, names = self._calls[text]
+            for name in names:
+                self.refer(name)
+            return found  # not kept: each use counts
         if found is None:
             primitive, bracket, block = text.partition("[")
             if not bracket:
@@ -53,8 +59,10 @@ class Heads(dict[str, Head]):
             else:
                 items, texts = self._broken(block[:-1]) if block[0] == "\n" else self._flat(block[:-1])
                 found = (primitive, self.shared(items, texts), text.count("\n") + 1)
-                if any(isinstance(value, Reference) for _, value in items):
-                    return found  # not kept: each use counts
+                names = [value.name for _, value in items if isinstance(value, Reference)]
+                if names:
+                    self._calls[text] = found, names
+                    return found
                 if self._everywhere(items):
                     _HEADS[text] = found
         self[text] = found

@@ -43,7 +43,7 @@ _LET: Final = re.compile(r"let ([^\s=(){},;]++) = (?=\{ lambda )")
 _QUOTED: Final = re.compile(r"'[^'\\\n]*+'")
 _MARKS: Final = re.compile(r"[()\[\]{}'\"]")
 _CLOSES: Final = {"(": ")", "[": "]", "{": "}"}
-_DEFINITION: Final = re.compile(r"^let ([^\s=(){},;]++) = \{ lambda ", re.MULTILINE)
+_DEFINITION: Final = re.compile(r"\nlet ([^\s=(){},;]++) = \{ lambda ")
 
 
 def read_fast(text: str) -> Document:
@@ -62,7 +62,7 @@ class _Reader(Pieces):
     """One reading of one document."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, _DEFINITION.findall(text))
+        super().__init__(text, _DEFINITION.findall(f"\n{text}"))
         self.asked = 0  # how many characters the grammar was asked about
 
     def document(self) -> Document:
