@@ -16,7 +16,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from calculus.meshes import Mesh
-from calculus.types import DTYPES, ArrayType, Axes, Dim
+from calculus.types import DTYPES, ArrayType, Axes, Dim, array_type
 
 ALL_REDUCE: Final = "all-reduce"
 ALL_GATHER: Final = "all-gather"
@@ -137,12 +137,16 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     """
     if source is target:
         return ()
-    goal = target.axes
     if target_mesh is not None and target_mesh is not mesh:
-        translated = _translated(goal, target_mesh, mesh)
-        if translated is None:
+        onto = _translated(target, target_mesh, mesh)
+        back = _translated(source, mesh, target_mesh) if onto is None else None
+        if onto is not None:
+            target = onto
+        elif back is not None:
+            source, mesh = back, target_mesh
+        else:
             return _everything(source, source.axes, mesh)
-        goal = translated
+    goal = target.axes
     found: list[Collective] = []
     kept = target.unreduced if source.kind == target.kind else ()
     leaving = tuple(axis for axis in source.unreduced if axis not in kept)
@@ -261,9 +265,9 @@ def _common_prefix(left: Axes, right: Axes) -> int:
     return count
 
 
-def _translated(goal: Lists, mesh: Mesh, into: Mesh) -> tuple[Axes, ...] | None:
-    """Lists on one mesh as lists on another over the same devices in the same order, where each axis of the one is a
-    run of axes of the other. Seeds B9, B10."""
+def _translated(type: ArrayType, mesh: Mesh, into: Mesh) -> ArrayType | None:
+    """A type on one mesh as a type on another over the same devices in the same order, where each axis of the one is a
+    run of axes of the other; `None` elsewhere. Seeds B9, B10, B17."""
     sizes = [axis.size for axis in mesh.axes], [axis.size for axis in into.axes]
     if None in sizes[0] or None in sizes[1]:
         return None
@@ -280,4 +284,9 @@ def _translated(goal: Lists, mesh: Mesh, into: Mesh) -> tuple[Axes, ...] | None:
         runs[axis.name] = tuple(run)
     if prod(axis.size or 1 for axis in rest) != 1:
         return None
-    return tuple(tuple(name for axis in axes for name in runs.get(axis, ())) for axes in goal)
+
+    def spell(axes: Axes) -> Axes:
+        return tuple(name for axis in axes for name in runs.get(axis, ()))
+
+    states = spell(type.varying), spell(type.unreduced), spell(type.reduced)
+    return array_type(type.dtype, type.shape, tuple(map(spell, type.axes)), *states, type.kind, type.memory)

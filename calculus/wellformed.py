@@ -30,11 +30,12 @@ def well_formed(type: Type, mesh: Mesh) -> None:
         )
     for axis in type.mentioned:
         if axis not in mesh:
+            known = f"name one of {', '.join(mesh.by_name)}, or " if mesh.by_name else ""
             raise refuse(
                 "unknown-axis",
                 f"{type} mentions axis {axis}, and the mesh is ({mesh})",
                 because="a type's axes are those of its mesh",
-                help=f"name one of {', '.join(mesh.by_name) or 'no axes'}, or give the mesh that has {axis}",
+                help=f"{known}give the mesh that has {axis}",
                 place=_HERE,
             )
         _mode_allows(type, axis, mesh)
