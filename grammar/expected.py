@@ -43,7 +43,7 @@ _WORDS = {
     "VARIABLE": "a variable",
     "WEAK": "`~`",
 }
-_RARE = frozenset({"MESH", "MEMORY", "SPACE", "WEAK", "HAT", "STAR", "PLUS", "MINUS", "OPAQUE"})
+_RARE = frozenset({"MESH", "MEMORY", "SPACE", "WEAK", "HAT", "STAR", "PLUS", "MINUS", "OPAQUE", "REF"})
 _FOUND = re.compile(r"\w+|\S", re.DOTALL)
 
 
@@ -68,11 +68,12 @@ def acceptable(parser_state: Any) -> set[str]:
     return {
         terminal
         for terminal in parser_state.parse_conf.states[parser_state.position]
-        if terminal.isupper() and _can_shift(parser_state, terminal)
+        if terminal.isupper() and can_shift(parser_state, terminal)
     }
 
 
-def _can_shift(parser_state: Any, terminal: str) -> bool:
+def can_shift(parser_state: Any, terminal: str) -> bool:
+    """Whether the parser can take this terminal next."""
     from lark.parsers.lalr_analysis import Shift
 
     states = parser_state.parse_conf.states
@@ -86,5 +87,5 @@ def _can_shift(parser_state: Any, terminal: str) -> bool:
         _, state = states[stack[-1]][target.origin.name]
         stack.append(state)
         if state == parser_state.parse_conf.end_state:
-            return True
+            return terminal == "$END"
     return False

@@ -16,7 +16,7 @@ from calculus.refusals import Place, Refused, refuse
 _BLANK = 1 << 60  # the indentation of a blank line
 _NOT_BLANK = re.compile(r"[ \t\r]*")
 
-NESTING = 100
+NESTING = 64
 """How deep programs, brackets and cells may nest. Deeper text is refused (`too-deep`), so that no reader of terms
 needs to fear its own recursion. Programs that JAX prints nest about ten deep."""
 

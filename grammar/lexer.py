@@ -11,7 +11,7 @@ from lark.common import LexerConf
 from lark.lexer import Lexer, LexerState
 from lark.parsers.lalr_analysis import Reduce
 
-from grammar.expected import acceptable, explain
+from grammar.expected import acceptable, can_shift, explain
 from grammar.layout import NESTING, Layout, syntax, too_deep
 from grammar.references import holds_programs
 
@@ -71,13 +71,13 @@ class LayoutLexer(Lexer):
                 yield self._token(reading, "_END", offset, offset + 1)
                 offset += 1
                 continue
-            if offset == len(text):
-                return
-            found = self._scanner(state, usable).match(text, offset)
-            if found is None or found.lastgroup is None:
+            found = self._scanner(state, usable).match(text, offset) if offset < len(text) else None
+            kind = "$END" if offset == len(text) else found and found.lastgroup
+            if kind is None or not can_shift(parser_state, kind):
                 expected = [(name, self._fixed.get(name)) for name in acceptable(parser_state)]
                 raise syntax(explain(text, offset, expected), *reading.position(offset))
-            kind = found.lastgroup
+            if found is None:
+                return
             if "ACTION" in usable:
                 columns[-1] = layout.position(offset)[1] - 1
             if kind == "KEY":

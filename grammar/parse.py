@@ -101,12 +101,10 @@ def _parse_type(text: str) -> Type:
 
     if depth(text) > NESTING:
         raise too_deep("brackets", 1, 1)
-    language = _type_language()
     try:
-        made: Type = language.parse(text)  # type: ignore[assignment]  # a term, not a tree
+        made: Type = _type_language().parse(text)  # type: ignore[assignment]  # a term, not a tree
     except UnexpectedInput as error:
-        offset, message = _complaint(language, text, error)
-        raise syntax(message, 1, offset + 1) from None
+        raise _complaint(text, error) from None
     return made
 
 
@@ -126,25 +124,18 @@ def _parse_value(text: str) -> Value:
 
 
 def _read(reading: Reading, start: str) -> Any:
-    from lark.exceptions import UnexpectedToken
-
-    language = _program_language()
-    try:
-        return language.parse(reading, start)  # the lexer takes a `Reading`
-    except UnexpectedToken as error:
-        offset, message = _complaint(language, reading.text, error)
-        raise syntax(message, *reading.position(offset)) from None
+    return _program_language().parse(reading, start)  # the lexer takes a `Reading`, and refuses what does not fit
 
 
-def _complaint(language: Lark, text: str, error: UnexpectedInput) -> tuple[int, str]:
-    """Where lark stopped, and the sentence that says what it expected there."""
+def _complaint(text: str, error: UnexpectedInput) -> Refused:
+    """The refusal that says where lark stopped in a type, and what it expected there."""
     token = getattr(error, "token", None)
     offset = error.pos_in_stream if token is None else token.start_pos
     if offset is None or (token is not None and token.type == "$END"):
         offset = len(text)
-    fixed = {term.name: term.pattern.value for term in language.terminals if term.pattern.type == "str"}
-    state = error.interactive_parser.parser_state
-    return offset, explain(text, offset, [(name, fixed.get(name)) for name in acceptable(state)])
+    fixed = {term.name: term.pattern.value for term in _type_language().terminals if term.pattern.type == "str"}
+    expected = acceptable(error.interactive_parser.parser_state)
+    return syntax(explain(text, offset, [(name, fixed.get(name)) for name in expected]), 1, offset + 1)
 
 
 def _attach_comments(reading: Reading, outermost: list[Equation]) -> None:
