@@ -34,7 +34,7 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
         checked = None
     refusals = _located(text, checker)
     verdict = verdict_on(refusals)
-    rows = _rows(checked) if checked is not None and verdict == "ok" else []
+    rows = _rows(checked) if checked is not None and verdict != "malformed" else []
     notes += _notes(checker, rows, checked)
     return Report(file, verdict, checker.equations, refusals, rows, notes)
 
@@ -76,7 +76,22 @@ def _located(text: str, checker: Checker) -> list[Refusal]:
             refusal.line, refusal.column = locate(source, site, refusal.place)
     found = [refusal for refusal, _ in checker.refusals]
     found.sort(key=lambda refusal: (refusal.line, refusal.column))
-    return found
+    return _counted(found)
+
+
+def _counted(refusals: Sequence[Refusal]) -> list[Refusal]:
+    """What is not modelled comes last, each primitive once, with the number of its equations."""
+    found = [refusal for refusal in refusals if refusal.code != "unmodelled-primitive"]
+    counts: dict[str, int] = {}
+    first: dict[str, Refusal] = {}
+    for refusal in refusals:
+        if refusal.code == "unmodelled-primitive":
+            counts[refusal.message] = counts.get(refusal.message, 0) + 1
+            first.setdefault(refusal.message, refusal)
+    for message, refusal in first.items():
+        if counts[message] > 1:
+            refusal.message = f"{message}: {counts[message]} equations, this the first"
+    return [*found, *first.values()]
 
 
 def _notes(checker: Checker, rows: Sequence[Row], checked: Checked | None) -> list[str]:
