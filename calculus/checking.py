@@ -161,12 +161,10 @@ class Checker:
     ) -> tuple[Typing, tuple[Inner, ...]]:
         try:
             self._printed_well(equation, scope)
-            known: list[Operand] = []
-            for operand in operands:
-                if operand is None:
-                    # A refusal before this one left the operand without a type.
-                    return Typing(equation.types), ()  # type: ignore[arg-type]
-                known.append(operand)
+            known = [operand for operand in operands if operand is not None]
+            if len(known) < len(operands):
+                # A refusal before this one left an operand without a type.
+                return Typing(equation.types), ()  # type: ignore[arg-type]
             primitive = TABLE.get(equation.primitive)
             if primitive is None or equation.cell is not None:
                 from calculus.forms import form
@@ -175,7 +173,8 @@ class Checker:
             else:
                 mesh = _common_mesh(equation, known, scope)
                 typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
-                self._inferred_well(equation, typing, scope)
+                if None in equation.types:
+                    self._inferred_well(equation, typing, scope)
                 inner, memoised = (), True
             if memoised:
                 scope.judged[key] = typing, inner

@@ -36,9 +36,9 @@ def implied(
     Grouped dims (a reshape's) are the caller's: here every cut dim is one factor.
     """
     cuts = [_cuts(indices, type.axes) if type else {} for indices, type in zip(scheme.operands, operands, strict=True)]
+    if not any(cuts):
+        return ()
     goal = _cuts(scheme.results[0], result.axes)
-    if all(cut.items() <= goal.items() for cut in cuts):
-        return ()  # whatever is cut stays as it is
     landed = {axis for axes in result.axes for axis in axes}
     kept: list[list[Axes]] = [list(type.axes) if type else [] for type in operands]
     found: list[Collective] = []

@@ -114,8 +114,8 @@ def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[Arr
     varying = _variation(use.arrays, mesh)
     result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
     agreeing(result, printed, number)
-    if not any(type is not None and any(type.axes) for type in use.arrays):
-        return result, ()
+    if not (place or disputes) or (derived == lists and scheme.roles.keys().isdisjoint(place)):
+        return result, ()  # nothing is cut, or everything stays as it is cut
     if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh)
@@ -154,8 +154,7 @@ def _array(primitive: Primitive, index: int, operand: Operand) -> ArrayType | No
 
 def _arity(primitive: Primitive, count: int) -> None:
     names = primitive.operands
-    variadic = bool(names) and any(name.endswith("...") for name in names)
-    if count == len(names) or (variadic and count >= len(names)):
+    if count == len(names) or (count > len(names) and any(name.endswith("...") for name in names)):
         return
     raise refuse(
         "arity",
