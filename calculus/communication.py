@@ -52,8 +52,8 @@ class Collective(NamedTuple):
             return None
         if self.kind == PERMUTE:
             return Fraction(self.payload)
-        share = Fraction(self.group - 1, self.group) * self.payload
-        return 2 * share if self.kind == ALL_REDUCE else share
+        rounds = 2 if self.kind == ALL_REDUCE else 1
+        return Fraction(rounds * (self.group - 1) * self.payload, self.group)
 
     def of(self, subject: int) -> Collective:
         """This collective with its subject set."""

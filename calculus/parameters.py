@@ -69,9 +69,14 @@ def sequence(value: Value, name: str) -> tuple[Value, ...]:
     raise bad(name, value, "a tuple")
 
 
+def whole_numbers(value: Value, name: str) -> tuple[int, ...]:
+    """The items of a tuple or list of integers."""
+    return tuple([item if type(item) is int else integer(item, name) for item in sequence(value, name)])
+
+
 def integers(parameters: Parameters, name: str) -> tuple[int, ...]:
     """A required parameter that is a tuple of integers."""
-    return tuple(integer(item, name) for item in sequence(required(parameters, name), name))
+    return whole_numbers(required(parameters, name), name)
 
 
 def dims(parameters: Parameters, name: str) -> tuple[Dim, ...]:

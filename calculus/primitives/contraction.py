@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calculus.parameters import bad, integer, required, sequence
+from calculus.parameters import bad, required, sequence, whole_numbers
 from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
@@ -15,9 +15,7 @@ def _dot_scheme(site: Site) -> Scheme:
     pairs = [sequence(pair, name) for pair in sequence(required(site.parameters, name), name)]
     if len(pairs) != 2 or any(len(pair) != 2 for pair in pairs):
         raise bad(name, site.parameters[name], "((contracting, contracting), (batch, batch))")
-    (left, right), (left_batch, right_batch) = (
-        tuple([integer(dim, name) for dim in sequence(side, name)] for side in pair) for pair in pairs
-    )
+    (left, right), (left_batch, right_batch) = ([whole_numbers(side, name) for side in pair] for pair in pairs)
     scheme = contraction(site.shapes[0], site.shapes[1], (left, right), (left_batch, right_batch))
     if site.dtypes[0] == "bool":
         return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, "or"))
