@@ -1,0 +1,1 @@
+"""Measurements. `python -m bench` compares the time from a text to a checked program with JAX's own checker."""

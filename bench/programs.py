@@ -1,0 +1,185 @@
+"""The programs that are measured: a small Llama, in plain JAX, with explicit shardings over ('data', 'model').
+
+A name says which: `llama_fsdp_grad_scan8` is the gradient of the loss, weights sharded and gathered at use, eight
+layers under a `scan`. The printed programs are those in tests/golden/corpus of the same names, byte for byte
+(tests/test_bench.py), so that the text that is read and the program that JAX checks are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import P
+
+Tree: TypeAlias = "dict[str, Any]"
+
+AXES: Final = {"data": 4, "model": 2}
+
+BATCH, TOKENS, VOCABULARY, WIDTH, HEADS, HEAD, HIDDEN = 16, 16, 256, 64, 8, 8, 128
+
+#: kind of weight -> shape
+SHAPES: Final[Mapping[str, tuple[int, ...]]] = {
+    "embedding": (VOCABULARY, WIDTH),
+    "project": (WIDTH, HEADS, HEAD),
+    "merge": (HEADS, HEAD, WIDTH),
+    "widen": (WIDTH, HIDDEN),
+    "narrow": (HIDDEN, WIDTH),
+    "gain": (WIDTH,),
+    "unembedding": (WIDTH, VOCABULARY),
+}
+
+#: weights of a layer, each with its kind. The order of their names is the order of a program's inputs.
+LAYER: Final = {
+    "down": "narrow",
+    "gate": "widen",
+    "keys": "project",
+    "norm_1": "gain",
+    "norm_2": "gain",
+    "output": "merge",
+    "queries": "project",
+    "up": "widen",
+    "values": "project",
+}
+OUTSIDE: Final = {"embedding": "embedding", "norm": "gain", "unembedding": "unembedding"}
+
+#: how weights are laid out, by mode: kind -> the axis that cuts each dim; kinds that are not named are whole
+CUTS: Final[Mapping[str, Mapping[str, tuple[str | None, ...]]]] = {
+    "dp": {},
+    "dpr": {},
+    "fsdp": {
+        "embedding": (None, "data"),
+        "project": ("data", None, None),
+        "merge": (None, None, "data"),
+        "widen": ("data", None),
+        "narrow": (None, "data"),
+        "unembedding": ("data", None),
+    },
+    "tp": {
+        "project": (None, "model", None),
+        "merge": ("model", None, None),
+        "widen": (None, "model"),
+        "narrow": ("model", None),
+    },
+}
+
+_NAME: Final = re.compile(rf"llama_({'|'.join(CUTS)})_(fwd|grad)_(unroll|scan)([1-9]\d?)")
+
+
+@dataclass(frozen=True)
+class Llama:
+    """One program. mode: the layout of its weights (`dp` replicated, `dpr` reduced over data, `fsdp` sharded over
+    data and gathered at use, `tp` sharded over model). gradient: of the loss, else the logits. scanned: the layers are
+    iterations of a scan, else written out."""
+
+    mode: str
+    gradient: bool
+    scanned: bool
+    layers: int
+
+    @classmethod
+    def named(cls, name: str) -> Llama:
+        """The program of this name. Raises `ValueError` if there is none."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ValueError(f"{name} is no program: llama_MODE_KIND_unrollN or ..._scanN, MODE one of {', '.join(CUTS)}, KIND fwd or grad")
+        return cls(found[1], found[2] == "grad", found[3] == "scan", int(found[4]))
+
+    def trace(self) -> Any:
+        """The program as JAX holds it, a `jax.core.Jaxpr`. Needs eight devices."""
+        mesh = jax.make_mesh(tuple(AXES.values()), tuple(AXES))
+        with jax.set_mesh(mesh):
+            text = jax.ShapeDtypeStruct((BATCH, TOKENS), jnp.int32, sharding=jax.NamedSharding(mesh, P("data", None)))
+            if self.gradient:
+                traced = jax.jit(jax.value_and_grad(self.loss)).trace(self.weights(mesh), text, text)
+            else:
+                traced = jax.jit(self.logits).trace(self.weights(mesh), text)
+        return traced.jaxpr.jaxpr
+
+    def weights(self, mesh: jax.sharding.Mesh) -> Tree:
+        """The types of all weights; a scan takes those of all layers stacked."""
+
+        def type_of(kind: str, stack: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
+            spec = self.spec(kind)
+            spec = P(*[None] * len(stack), *spec.partitions, reduced=spec.reduced)
+            return jax.ShapeDtypeStruct(stack + SHAPES[kind], jnp.float32, sharding=jax.NamedSharding(mesh, spec))
+
+        if self.scanned:
+            layers: Any = {name: type_of(kind, (self.layers,)) for name, kind in LAYER.items()}
+        else:
+            layers = [{name: type_of(kind) for name, kind in LAYER.items()} for _ in range(self.layers)]
+        return {"layers": layers, **{name: type_of(kind) for name, kind in OUTSIDE.items()}}
+
+    def spec(self, kind: str) -> P:
+        """How weights of a kind are stored."""
+        cut = CUTS[self.mode].get(kind, (None,) * len(SHAPES[kind]))
+        # Gains stay replicated: JAX refuses to multiply a reduced array by one that is sharded on the same axis.
+        return P(*cut, reduced={"data"} if self.mode == "dpr" and kind != "gain" else set())
+
+    def at_use(self, weight: jax.Array, kind: str) -> jax.Array:
+        """A weight as it is used: whole, where it is stored in pieces."""
+        return jax.reshard(weight, P(*[None] * weight.ndim)) if self.mode == "fsdp" else weight
+
+    def loss(self, weights: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
+        """The mean of the cross entropy."""
+        likely = jax.nn.log_softmax(self.logits(weights, tokens), -1)
+        return -jnp.sum(likely * jax.nn.one_hot(targets, VOCABULARY, dtype=jnp.float32)) / (BATCH * TOKENS)
+
+    def logits(self, weights: Tree, tokens: jax.Array) -> jax.Array:
+        """The network: tokens i32[16@data,16] to logits f32[16@data,16,256]."""
+        embedding = self.at_use(weights["embedding"], "embedding")
+        stream = jax.nn.one_hot(tokens, VOCABULARY, dtype=jnp.float32) @ embedding
+        if self.scanned:
+            stream, _ = jax.lax.scan(lambda stream, layer: (self.layer(layer, stream), None), stream, weights["layers"])
+        else:
+            for layer in weights["layers"]:
+                stream = self.layer(layer, stream)
+        stream = normalised(stream, self.at_use(weights["norm"], "gain"))
+        return stream @ self.at_use(weights["unembedding"], "unembedding")
+
+    def layer(self, weights: Tree, stream: jax.Array) -> jax.Array:
+        """Attention, then the feed-forward network, each added to the stream."""
+
+        def use(name: str) -> jax.Array:
+            return self.at_use(weights[name], LAYER[name])
+
+        # Under tp the contracted dims are sharded on model, so the sum needs a target.
+        target = {"out_sharding": P("data", None, None)} if self.mode == "tp" else {}
+        calm = normalised(stream, use("norm_1"))
+        queries, keys, values = (jnp.einsum("btw,whk->bthk", calm, use(name)) for name in ("queries", "keys", "values"))
+        attended = attention(turned(queries), turned(keys), values)
+        stream = stream + jnp.einsum("bthk,hkw->btw", attended, use("output"), **target)
+        calm = normalised(stream, use("norm_2"))
+        hidden = jax.nn.silu(calm @ use("gate")) * (calm @ use("up"))
+        if target:
+            return stream + jnp.einsum("btf,fw->btw", hidden, use("down"), **target)
+        return stream + hidden @ use("down")
+
+
+def normalised(stream: jax.Array, gain: jax.Array) -> jax.Array:
+    """Divided by the root of the mean square of its last dim."""
+    mean = jnp.mean(jnp.square(stream), -1, keepdims=True)
+    return (stream * jax.lax.rsqrt(mean + 1e-6)) * gain
+
+
+def turned(heads: jax.Array) -> jax.Array:
+    """Each pair of coordinates of a head turned by an angle that grows with the position."""
+    half = HEAD // 2
+    speed = 1.0 / (10000.0 ** (jnp.arange(half, dtype=jnp.float32) / half))
+    angle = jnp.arange(TOKENS, dtype=jnp.float32)[:, None] * speed[None, :]
+    cosine, sine = (function(angle)[None, :, None, :] for function in (jnp.cos, jnp.sin))
+    first, second = heads[..., :half], heads[..., half:]
+    return jnp.concatenate([first * cosine - second * sine, first * sine + second * cosine], -1)
+
+
+def attention(queries: jax.Array, keys: jax.Array, values: jax.Array) -> jax.Array:
+    """Causal attention of every head: f32[b,t,h,k] each."""
+    scores = jnp.einsum("bthk,bshk->bhts", queries, keys) / jnp.float32(HEAD**0.5)
+    rows, columns = (jax.lax.broadcasted_iota(jnp.int32, (TOKENS, TOKENS), dim) for dim in (0, 1))
+    scores = jnp.where((rows >= columns)[None, None], scores, -jnp.inf)
+    return jnp.einsum("bhts,bshk->bthk", jax.nn.softmax(scores, -1), values)
