@@ -39,7 +39,7 @@ class Reading:
 
 
 class LayoutLexer(Lexer):
-    """Reads the terminals that the parser can use at this point, longest-standing priority first."""
+    """Reads, of the terminals that the parser can use at this point, the first that fits, by priority."""
 
     __future_interface__ = 2
 

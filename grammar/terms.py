@@ -118,7 +118,7 @@ class TypeTerms(Transformer[Token, Any]):
     def product(self, children: Children) -> str:
         return "".join(map(str, children))
 
-    power = size = negative = raised = product
+    power = size = product
 
     def application(self, children: Children) -> str:
         return f"{children[0]}({', '.join(children[1:])})"
