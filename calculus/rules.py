@@ -160,6 +160,7 @@ def _arity(primitive: Primitive, count: int) -> None:
         "arity",
         f"{primitive.name} takes {len(names)} operands ({', '.join(names) or 'none'}), not {count}",
         because="a primitive takes the operands that it is declared with",
+        help="leave out what is too many" if count > len(names) else f"add {', '.join(names[count:])}",
         place=Place("operand", min(count, len(names))) if count > len(names) else Place(),
     )
 

@@ -28,6 +28,7 @@ def _bitcast_dtype(site: Site) -> tuple[str, ...]:
             "unmodelled-construct",
             f"a bitcast from {source} to {target or site.parameters.get('new_dtype')}",
             because="between dtypes of different widths a bitcast adds or drops a dim, which is not written",
+            help="convert the element type instead, or keep the width",
             place=Place("parameter", name="new_dtype"),
         )
     return (target,)

@@ -21,9 +21,9 @@ def placements() -> list[ArrayType]:
     for where in itertools.product(("none", 0, 1, "U", "R"), repeat=3):
         places = dict(zip(("X", "A", "B"), where, strict=True))
         lists = [[axis for axis, place in places.items() if place == dim] for dim in (0, 1)]
-        states = [tuple(axis for axis, place in places.items() if place == state) for state in ("U", "R")]
+        pending, kept = (tuple(axis for axis, place in places.items() if place == state) for state in ("U", "R"))
         for rows, columns in itertools.product(*map(itertools.permutations, lists)):
-            found.append(array_type("f32", (8, 8), (rows, columns), (), *states))
+            found.append(array_type("f32", (8, 8), (rows, columns), (), pending, kept))
     return found
 
 
