@@ -6,7 +6,7 @@ JAX 0.10 prints `num_consts` and `num_carry`. JAX 0.12 prints the trees `ft_in` 
 
 from __future__ import annotations
 
-from calculus.parameters import integer
+from calculus.parameters import bad, integer
 from calculus.programs import Call, Parameters, Value, Word
 from calculus.refusals import Place, refuse
 
@@ -26,6 +26,14 @@ def scan_parts(parameters: Parameters, operands: int, results: int) -> tuple[int
                 place=Place("parameter", name="ft_in" if "ft_in" in parameters else ""),
             )
         constants, carries, scanned = map(count_leaves, trees)
+        kept = parts(parameters.get("ft_out"))
+        if kept and count_leaves(kept[0]) != carries:
+            raise refuse(
+                "bad-parameter",
+                f"ft_in has {carries} carries and ft_out {count_leaves(kept[0])}",
+                because="a carry that goes into an iteration comes out of it",
+                place=Place("parameter", name="ft_out"),
+            )
         if constants + carries + scanned != operands:
             raise refuse(
                 "arity",
@@ -56,6 +64,8 @@ def count_leaves(tree: Value) -> int:
     if isinstance(tree, Call):
         if tree.name == "Pytree":
             values = tree.keyword("vals")
-            return len(values) if isinstance(values, (tuple, list)) else 0
+            return len(values) if isinstance(values, (tuple, list)) else count_leaves(values)
         return sum(map(count_leaves, tree.arguments))
-    return sum(map(count_leaves, tree)) if isinstance(tree, (tuple, list)) else 0
+    if isinstance(tree, (tuple, list)):
+        return sum(map(count_leaves, tree))
+    raise bad("ft_in", str(tree), "trees of None")

@@ -174,6 +174,8 @@ def reduction(shape: Shape, axes: Sequence[int], monoid: str, arrays: int = 1) -
     """The named dims are reduced: `[i,j] -> [j]`, i by the monoid. `arrays` operands and results alike."""
     for axis in axes:
         _dim_in_range(axis, shape, "axes")
+    if len(set(axes)) != len(axes):
+        raise refuse("bad-parameter", f"axes {tuple(axes)} name a dim twice", place=Place("parameter", name="axes"))
     operand = _each(range(len(shape)))
     gone = frozenset(axes)
     result = _each(dim for dim in range(len(shape)) if dim not in gone)

@@ -6,7 +6,7 @@ from calculus.parameters import bad, required, sequence, whole_numbers
 from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
-from calculus.types import DTYPES, SHORT_NAMES, dtype_class
+from calculus.types import SHORT_NAMES, dtype_class
 
 
 def _dot_scheme(site: Site) -> Scheme:
@@ -17,17 +17,32 @@ def _dot_scheme(site: Site) -> Scheme:
         raise bad(name, site.parameters[name], "((contracting, contracting), (batch, batch))")
     (left, right), (left_batch, right_batch) = ([whole_numbers(side, name) for side in pair] for pair in pairs)
     scheme = contraction(site.shapes[0], site.shapes[1], (left, right), (left_batch, right_batch))
-    if site.dtypes[0] == "bool":
-        return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, "or"))
-    return scheme
+    monoid = _dot_monoid(site)
+    if monoid == "sum":
+        return scheme
+    return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, monoid))
+
+
+def _dot_monoid(site: Site) -> str:
+    """How products are gathered up: a sum; truth values by `or`; and a sum of real numbers that ends as an integer is
+    cut off after it, so that parts of it do not add up (`cut-off-sum` is no monoid that anything is pending by)."""
+    result = dtype_class(_dot_dtype(site)[0])
+    if result == "b":
+        return "or"
+    real = any(dtype is not None and dtype_class(dtype) in INEXACT for dtype in site.dtypes)
+    return "cut-off-sum" if result in "iu" and real else "sum"
 
 
 def _dot_linearity(site: Site) -> str:
     """Bilinear, unless the products are formed in another arithmetic than the operands': int8 pieces that add up
     modulo 2^8 do not add up to the same products in int32."""
-    if site.dtypes[0] == "bool":
+    (result,) = _dot_dtype(site)
+    if result == "bool":
         return "; x y"
-    exact = all(dtype is None or dtype_class(dtype) in INEXACT or (dtype,) == _dot_dtype(site) for dtype in site.dtypes)
+    real = dtype_class(result) in INEXACT and all(
+        dtype is None or dtype_class(dtype) in INEXACT for dtype in site.dtypes
+    )
+    exact = real or all(dtype in (None, result) for dtype in site.dtypes)
     return "x | y" if exact else "/ x y"
 
 
@@ -37,11 +52,11 @@ def _dot_dtype(site: Site) -> tuple[str, ...]:
     if preferred is not None:
         found = SHORT_NAMES.get(str(preferred), str(preferred))
         for index, dtype in enumerate(site.dtypes):
-            if dtype is not None and not _widens(dtype, found):
+            if dtype is not None and not _holds(dtype, found):
                 raise refuse(
                     "dtype",
                     f"operand {index} is {dtype}, and the products are asked for in {found}",
-                    because="a contraction may compute in a wider dtype of the same class, never in another",
+                    because="products are formed in a dtype of the same class",
                     help="insert a convert_element_type",
                     place=Place("parameter", name="preferred_element_type"),
                 )
@@ -56,11 +71,11 @@ def _dot_dtype(site: Site) -> tuple[str, ...]:
     return (left,)
 
 
-def _widens(dtype: str, wider: str) -> bool:
-    """Whether a dtype's products fit the wider one's class: signs are kept, a real product may be complex."""
-    before, after = dtype_class(dtype), dtype_class(wider)
-    wide = DTYPES[dtype][1] <= DTYPES[wider][1] if dtype in DTYPES and wider in DTYPES else dtype == wider
-    return wide and (before == after or (before == "u" and after == "i") or (before, after) == ("f", "c"))
+def _holds(dtype: str, products: str) -> bool:
+    """Whether products of this dtype can be asked for in another: of the same class, wider or narrower (which rounds);
+    unsigned ones as integers, real ones as complex."""
+    before, after = dtype_class(dtype), dtype_class(products)
+    return before == after or (before, after) in (("u", "i"), ("f", "c"), ("f", "i"))
 
 
 CONTRACTION = (

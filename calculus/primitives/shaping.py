@@ -21,8 +21,6 @@ def _broadcast_scheme(site: Site) -> Scheme:
         if value is None
         else [integer(item, "broadcast_dimensions") for item in sequence(value, "broadcast_dimensions")]
     )
-    if value is None and len(site.shapes[0]) == len(result):
-        placed = list(range(len(result)))
     return broadcast(site.shapes[0], result, placed)
 
 

@@ -93,7 +93,8 @@ def widened(binder: Binder, before: ArrayType, after: ArrayType) -> bool:
         and user is not None
         and user.primitive == "dot_general"
         and str(user.parameters.get("preferred_element_type")) == "float32"
-        and (before.dtype, after.dtype) == ("f32", "bf16")
+        and before.dtype == "f32"
+        and after.dtype in ("bf16", "f64")
         and before.axes == after.axes
         and before.shape == after.shape
     )
