@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.communication import AT_MOST, EXACT, Collective
-from calculus.programs import Atom
+from calculus.programs import Atom, Equation
 
 if TYPE_CHECKING:
     from calculus.checking import Checked
@@ -31,7 +31,7 @@ MOST_USES: Final = 64
 
 class Inner(NamedTuple):
     """A body inside an equation. times: how often it runs, `None` where the data decide. label: what the reader calls
-    it. carry: for a loop, (first carry input, number of carries, first carry output). maybe: it may not run at all.
+    it. carry: for a loop, the first operand that is a carry, and the number of carries. maybe: it may not run at all.
     every: all its results count as used. offset: the first of the equation's operands that is an input of it."""
 
     body: Checked
@@ -41,6 +41,13 @@ class Inner(NamedTuple):
     maybe: bool = False
     every: bool = False
     offset: int = 0
+
+    def operand(self, position: int, count: int) -> int:
+        """Which of the equation's `count` operands the body's input at a position is (constants first); below
+        `offset` for a constant that the body carries along."""
+        program = self.body.program
+        held = len(program.constants) if count - self.offset == len(program.inputs) else 0
+        return position - held + self.offset
 
 
 class Effect(NamedTuple):
@@ -54,15 +61,24 @@ class Effect(NamedTuple):
 @dataclass(slots=True)
 class Charge:
     """One row of κ: a collective, where it stands, how often it runs (`None` where the data decide), and the
-    constructs around it, outermost first. slot: which of its equation's collectives it is."""
+    constructs around it, outermost first.
 
-    line: int
-    primitive: str
+    sites: the way to it, as bodies with the place of an equation in each, outermost first. slot: which of its
+    equation's collectives it is.
+    """
+
+    sites: tuple[tuple[Checked, int], ...]
     collective: Collective
     times: int | None
     inside: tuple[str, ...] = ()
     exactness: str = EXACT
     slot: int = 0
+
+    @property
+    def equation(self) -> Equation:
+        """The equation that communicates."""
+        checked, at = self.sites[-1]
+        return checked.program.equations[at]
 
 
 def charges(checked: Checked) -> list[Charge]:
@@ -124,6 +140,7 @@ class _Pricing:
             if effect.at not in alive:
                 continue
             equation = equations[effect.at]
+            site = (checked, effect.at)
             for slot, collective in enumerate(effect.collectives):
                 if collective.subject >= 0:
                     subject = equation.inputs[collective.subject]
@@ -131,17 +148,15 @@ class _Pricing:
                     if move in moved:
                         continue
                     moved.add(move)
-                _add(rows, Charge(equation.line, equation.primitive, collective, 1, (), collective.exactness, slot))
+                _add(rows, Charge((site,), collective, 1, (), collective.exactness, slot))
             for inner in effect.inner:
-                wanted = _wanted(self, inner, equation.binders, needed)
+                wanted = _wanted(self, inner, equation.inputs, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):
                     times = None if charge.times is None or inner.times is None else charge.times * inner.times
                     exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
                     inside = (inner.label, *charge.inside)
-                    _add(
-                        rows,
-                        Charge(charge.line, charge.primitive, charge.collective, times, inside, exactness, charge.slot),
-                    )
+                    sites = (site, *charge.sites)
+                    _add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot))
         return list(rows.values())
 
     def live(self, checked: Checked, used: frozenset[int]) -> _Live:
@@ -180,12 +195,15 @@ class _Pricing:
             if inner.every:
                 return set(inputs)
             used.update(inputs[: inner.offset])
-            reads = self.live(inner.body, _wanted(self, inner, binders, needed)).reads
-            used.update(atom for position, atom in enumerate(inputs[inner.offset :]) if position in reads)
+            reads = self.live(inner.body, _wanted(self, inner, inputs, binders, needed)).reads
+            read = {inner.operand(position, len(inputs)) for position in reads}
+            used.update(atom for index, atom in enumerate(inputs) if index in read)
         return used
 
 
-def _wanted(pricing: _Pricing, inner: Inner, binders: Sequence[str], needed: AbstractSet[Atom]) -> frozenset[int]:
+def _wanted(
+    pricing: _Pricing, inner: Inner, inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
+) -> frozenset[int]:
     """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
     if inner.every:
         return frozenset(range(len(inner.body.program.outputs)))
@@ -195,7 +213,8 @@ def _wanted(pricing: _Pricing, inner: Inner, binders: Sequence[str], needed: Abs
     first, count = inner.carry
     for _ in range(MOST_USES):
         reads = pricing.live(inner.body, wanted).reads
-        grown = wanted | {position - first for position in reads if first <= position < first + count}
+        carried = (inner.operand(position, len(inputs)) - first for position in reads)
+        grown = wanted | {index for index in carried if 0 <= index < count}
         if grown == wanted:
             return wanted
         wanted = grown
@@ -206,7 +225,7 @@ def _add(rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
     """Add a charge; the same collective at the same place adds up."""
     if len(rows) >= MOST_ROWS:
         charge.inside = ("several paths",)
-    key = (charge.line, charge.slot, charge.collective, charge.exactness, charge.inside, charge.times is None)
+    key = (charge.equation, charge.slot, charge.collective, charge.exactness, charge.inside, charge.times is None)
     found = rows.get(key)
     if found is None:
         rows[key] = charge

@@ -48,14 +48,14 @@ def _first_line(refusal: Refusal) -> Refusal:
 def _rows(checked: Checked) -> list[Row]:
     rows = [
         Row(
-            charge.line,
+            charge.equation.line,
             charge.collective.kind,
             charge.collective.axes,
             charge.collective.payload,
             charge.collective.wire,
             charge.times,
             charge.exactness,
-            charge.primitive,
+            charge.equation.primitive,
             charge.inside,
         )
         for charge in charges(checked)
