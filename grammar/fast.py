@@ -23,9 +23,6 @@ from grammar.pieces import NAME, Body, Opened, Pieces
 from grammar.references import resolve
 from grammar.source import Source
 
-AHEAD: Final = 4_000
-"""How many characters behind a wrong equation the grammar sees when it is asked what is wrong."""
-
 _SHORT_TYPE: Final = r"[^ {\n]++(?:\{[^{}\n]*+\})?+"  # looser than a type: it is checked where it is decoded
 
 # An equation on a line of its own, or with a block of parameters that hold no braces; no wrapped lists.
@@ -40,7 +37,7 @@ _EQUATION: Final = re.compile(
 )
 _MESH: Final = re.compile(r"# mesh:([^\n]*+)\n")
 _LET: Final = re.compile(r"let ([^\s=(){},;]++) = (?=\{ lambda )")
-_QUOTED: Final = re.compile(r"'[^'\\\n]*+'")
+_QUOTED: Final = re.compile(r"(?<=[(\[{ =])'[^'\\\n]*+'(?=[)\]},:])")
 _MARKS: Final = re.compile(r"[()\[\]{}'\"]")
 _CLOSES: Final = {"(": ")", "[": "]", "{": "}"}
 _DEFINITION: Final = re.compile(r"\nlet ([^\s=(){},;]++) = \{ lambda ")
@@ -168,24 +165,22 @@ class _Reader(Pieces):
         except Refused:
             if any(f"{name}=" in piece for name in TEXT_PARAMETERS) or not balanced(piece):
                 raise Odd from None  # it may reach beyond the piece
-            self.explain(start, end, line)
+            self.explain(piece, line)
         body.equations.append(equation)
         body.begun = None
         self.heads.depth = len(bodies)
         self.position = end
         self.line = line + piece.count("\n")
 
-    def explain(self, start: int, end: int, line: int) -> NoReturn:
+    def explain(self, piece: str, line: int) -> NoReturn:
         """Raise what the grammar has against an equation, in the words in which it refuses the whole document."""
         from grammar.parse import parse_document
 
-        text = self.text
-        further = text[end : text.rfind("\n", end, end + AHEAD) + 1]
         try:
-            parse_document(f"{{ lambda ; . let\n{text[start:end]}{further}")
+            parse_document(f"{{ lambda ; . let\n{piece}")
         except Refused as refused:
             refusal = refused.refusal
-            if 2 <= refusal.line <= 1 + text.count("\n", start, end):
+            if 2 <= refusal.line <= 1 + piece.count("\n"):  # not where the piece ends
                 refusal.line += line - 2
                 raise
         raise Odd

@@ -66,7 +66,8 @@ def printed_type(text: str) -> Type:
     try:
         return _known_type(text)
     except Odd:
-        if not re.fullmatch(terminals()["TYPE"], text):
+        token = re.match(terminals()["TYPE"], text)
+        if token is None or token.end() != len(text):
             raise
     found = _TYPES[text] = type_of(text)
     return found

@@ -67,11 +67,11 @@ class LayoutLexer(Lexer):
                 offset = end
                 continue
             offset, ended = self._skip_blanks(reading, offset, columns[-1] if "_END" in usable else None)
-            if ended:
+            if ended and can_shift(parser_state, "_END"):
                 yield self._token(reading, "_END", offset, offset + 1)
                 offset += 1
                 continue
-            found = self._scanner(state, usable).match(text, offset) if offset < len(text) else None
+            found = self._scanner(state, usable).match(text, offset) if offset < len(text) and not ended else None
             kind = "$END" if offset == len(text) else found and found.lastgroup
             if kind is None or not can_shift(parser_state, kind):
                 expected = [(name, self._fixed.get(name)) for name in acceptable(parser_state)]

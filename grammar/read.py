@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 
 from calculus.programs import Document, clear_literals
-from calculus.refusals import Refused
 from calculus.types import Type, clear_interned
 from grammar import blocks, leaves
 from grammar.fast import read_fast
@@ -19,7 +18,7 @@ def read(text: str) -> Document:
     """The document with this text. Raises `Refused` (malformed) with the line and column where it goes wrong."""
     try:
         return read_fast(text)
-    except (leaves.Odd, Refused):  # the grammar's refusal knows its place in the text
+    except leaves.Odd:
         from grammar.parse import parse_document
 
         return parse_document(text)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from calculus.programs import Document, Parameters, Program, Programs, Reference
 from calculus.refusals import Refusal, Refused
 from grammar.fast import read_fast
+from grammar.layout import NESTING
 from grammar.leaves import Odd
 from grammar.parse import parse_document
 from grammar.read import read
@@ -126,6 +127,7 @@ def test_mutated_programs(text: str) -> None:
 
 HEAD = "{ lambda ; a:f32[4] b:i32[]. let\n"
 END = "  in (a,) }"
+MANY = "".join(f"    c{i}:f32[4] = sin a\n" for i in range(200))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,14 @@ END = "  in (a,) }"
         HEAD + "    c:f32[4] = f[fmt=a {} b=3] a\n    d:f32[4] = f[\n      fmt=] #\n  y=2\n      x=1\n    ] a\n" + END,
         HEAD + "    c:f32[4] = f[\n      branches=(\n        g\n      )\n    ] a\n" + END,
         HEAD + "    c:f32[4] = f[jaxpr=g] a\n" + END,
+        HEAD + "    c\n      d:f32[4] = f a\n" + END,
+        HEAD + "    c:f32[4]{Un (g,) }\n:X} = f a\n" + END,  # the line break comes too early to say what is wrong
+        HEAD + "    c:f32[4] = f[x=5 m', '_b=3] a\n    d:f32[4] = f[x=1] a\n" + END,  # an open quote
+        HEAD + "    c:Ref{f32 [4]} = f a\n" + END,
+        HEAD + "    c:f32[4] = f a; d:f32[4] = g a\n" + END,
+        # what ends a value may be far behind the lines that look like its equation
+        HEAD + "    c:f32[4] = f[\n      x=1\n" + MANY + "    ] a\n" + END,
+        HEAD + "    c:f32[4] = f[\n      fmt='[' ] a\n" + "  y\n" * 2_000 + "      x=1\n    ] a\n" + END,
         HEAD + "    c:f32[4] = f a\n\n    d:f32[4] = f a\n# note\n    e:f32[4] = f a\n" + END,
         HEAD + "    c:f32[4] = iota[n=1]\n    d:f32[4] = iota\n" + END,  # an editor has removed blanks at the end
         "let f = { lambda ; a:f32[]. let b:f32[] = jit[jaxpr=g] a in (b,) } in\n"
@@ -156,6 +166,8 @@ END = "  in (a,) }"
         + "    c:f32[4] = jit[jaxpr=f] a\n"
         + END,
         "let f = { lambda ; a:f32[]. let b:f32[] = jit[jaxpr=f] a in (b,) } in\n" + HEAD + END,
+        "let f = { lambda ; a:f32[]. let\n    b:f32[] = jit[jaxpr=g] a\n  in (b,) } in\n"
+        "let g = { lambda ; a:f32[]. let\n    b:f32[] = jit[jaxpr=g] a\n  in (b,) } in\n" + HEAD + END,
         "let f = { lambda ; a:f32[]. let  in (a,) } in\nlet f = { lambda ; . let  in () } in\n" + HEAD + END,
     ],
 )
@@ -171,11 +183,11 @@ def nested(depth: int) -> str:
 
 
 def test_depth() -> None:
-    """A hundred programs inside each other are read, and no more. Compared by their places: equality recurses."""
-    found, norm = read_fast(nested(99)), parse_document(nested(99))
+    """So many programs inside each other are read, and no more."""
+    found, norm = read_fast(nested(NESTING - 1)), parse_document(nested(NESTING - 1))
     assert places(found) == places(norm)
-    assert len(places(found)) == 100 + 99
-    for depth in (100, 20_000):
+    assert len(places(found)) == NESTING + NESTING - 1
+    for depth in (NESTING, 20_000):
         refusal = outcome(read, nested(depth))
         assert isinstance(refusal, Refusal)
         assert refusal.code == "too-deep"
@@ -192,11 +204,11 @@ def test_depth_through_definitions() -> None:
             + END
         )
 
-    assert isinstance(read_fast(chain(90)), Document)
+    assert isinstance(read_fast(chain(NESTING - 10)), Document)
     with pytest.raises(Odd):
-        read_fast(chain(110))
-    check_same(chain(90))
-    check_same(chain(110))
+        read_fast(chain(NESTING + 10))
+    check_same(chain(NESTING - 10))
+    check_same(chain(NESTING + 10))
 
 
 def test_references_are_of_their_document() -> None:
@@ -226,12 +238,11 @@ def test_equal_blocks_are_one_object() -> None:
 
 def test_the_grammar_is_asked_about_one_equation_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """One odd equation does not make the whole document slow; what is wrong in it is said as the grammar says it."""
-    many = "".join(f"    c{i}:f32[4] = sin a\n" for i in range(200))
     odd = "    d:f32[4] = f[x={ lambda  ; . let  in () }] a\n"
-    check_same(HEAD + many + odd + many + END)
-    check_same(HEAD + many + "    d:f32[4] = f f f = a\n" + many + END)
+    check_same(HEAD + MANY + odd + MANY + END)
+    check_same(HEAD + MANY + "    d:f32[4] = f f f = a\n" + MANY + END)
     monkeypatch.setattr("grammar.parse.parse_document", None)
-    assert len(read(HEAD + many + odd + many + END).program.equations) == 401
+    assert len(read(HEAD + MANY + odd + MANY + END).program.equations) == 401
 
 
 def output(code: str, *arguments: str) -> str:
@@ -283,6 +294,24 @@ def test_hostile_texts_take_linear_time(make: Callable[[int], str]) -> None:
 
     seconds(100)
     assert seconds(20_000) < 20 * max(seconds(2_000), 0.02)
+
+
+def test_odd_bodies_are_not_asked_about_at_every_depth() -> None:
+    """Where each of many nested bodies needs the grammar, it reads the text a few times, not once for each depth."""
+    depth = 40
+    opening, closing = [], []
+    for level in range(depth):
+        margin = " " * (4 + 6 * level)
+        opening.append(f"{margin}c:f32[4] = f[\n{margin}  jaxpr={{ lambda ; a:f32[4]. let\n")
+        closing.append(f"{margin}    in ((1+2j):c64[],) }}\n{margin}] a\n")
+    inner = f"{' ' * (4 + 6 * depth)}c:f32[4] = sin a\n" * 300
+    text = HEAD + "".join(opening) + inner + "".join(reversed(closing)) + END
+    times = []
+    for reader in (parse_document, read):
+        start = time.process_time()
+        reader(text)
+        times.append(time.process_time() - start)
+    assert times[1] < 8 * times[0]
 
 
 def test_collection_is_switched_on_again() -> None:

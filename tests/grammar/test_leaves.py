@@ -54,10 +54,11 @@ def test_what_is_no_type_is_refused(text: str) -> None:
         type_of(text)
 
 
-def test_blanks_inside_a_type_are_for_people_only() -> None:
-    assert type_of("Ref{ f32[2] }") == RefType(array_type("f32", (2,)))
+def test_blanks_inside_a_type_are_for_people() -> None:
+    """In a program a blank may part two operands, so there the grammar decides."""
+    assert type_of("f32 [2]") == array_type("f32", (2,))
     with pytest.raises(Odd):
-        printed_type("Ref{ f32[2] }")
+        printed_type("f32 [2]")
 
 
 @pytest.mark.parametrize(
