@@ -23,7 +23,8 @@ class Row:
     `collective-permute`. axes: the mesh axes it runs over. bytes: payload per device each time it runs; `None` where a
     size is not known. wire_bytes: what each device sends each time, on a ring. times: how often it runs, `None` where
     that depends on the data. exactness: `exact`, `at most`, `estimate` or `chosen by the compiler`. inside: the
-    enclosing constructs, outermost first (`scan x5`).
+    enclosing constructs, outermost first (`scan x5`). Of a function: where: the user's own line, with the library's
+    beside it (`train.py:42 loss`); value: the argument or result that is moved (`params['w']`), where it is one.
     """
 
     line: int
@@ -35,6 +36,8 @@ class Row:
     exactness: str
     primitive: str
     inside: tuple[str, ...] = ()
+    where: str = ""
+    value: str = ""
 
     @property
     def total(self) -> int | None:
@@ -112,6 +115,7 @@ def as_json(report: Report) -> dict[str, object]:
                 "total_bytes": row.total,
                 "exactness": row.exactness,
                 "inside": list(row.inside),
+                **({"where": row.where, "value": row.value} if row.where or row.value else {}),
             }
             for row in report.communication
         ],
@@ -152,27 +156,35 @@ def summary(report: Report) -> str:
     return f"{report.name}: {' · '.join(parts)}"
 
 
-HEADINGS = ("line", "primitive", "collective", "over", "bytes", "times", "total", "wire", "exactness", "inside")
 _TO_THE_RIGHT = {"line", "bytes", "times", "total", "wire"}
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
     """The communication by equation, in aligned columns. Bytes are per device: payload once, payload in all, and
     what goes over the wire in all."""
-    cells = [HEADINGS, *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
+    lines = cells(rows)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
         shown = (
             cell.rjust(width) if name in _TO_THE_RIGHT else cell.ljust(width)
-            for name, cell, width in zip(HEADINGS, row, widths, strict=True)
+            for name, cell, width in zip(lines[0], line, widths, strict=True)
         )
         yield f"  {'  '.join(shown)}".rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """The same as rows of text, headings first. A function's rows name the value and the user's line."""
+    rows = list(rows)
+    named = any(row.where or row.value for row in rows)
+    first = ("value", "where") if named else ("line",)
+    headings = (*first, "primitive", "collective", "over", "bytes", "times", "total", "wire", "exactness", "inside")
+    return [headings, *(_cells(row, named) for row in rows)]
+
+
+def _cells(row: Row, named: bool) -> tuple[str, ...]:
     wire = None if row.wire_bytes is None or row.times is None else row.wire_bytes * row.times
     return (
-        str(row.line),
+        *((row.value or "-", row.where or "-") if named else (str(row.line),)),
         row.primitive,
         row.kind,
         ",".join(row.axes),
