@@ -11,7 +11,6 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
@@ -44,7 +43,7 @@ JAX: Final = "jax._src.core.check_jaxpr"
 
 #: what a process does once, before its first program, in this order
 ONCE: Final = {
-    "import shardproof's check": "import verifier.check",
+    "import shardproof's check": "import verifier.texts",
     "build its table of forms": "from calculus import forms",
     "import lark": "import lark",
     "build the lark grammars": "from grammar import parse; parse._program_language(); parse._value_language(); "
@@ -108,7 +107,7 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
     from bench.programs import AXES, Llama
     from grammar.fast import read_fast
     from grammar.parse import parse_document
-    from verifier.check import check_text
+    from verifier.texts import check_text
 
     jaxpr = Llama.named(name).trace()
     text = f"{jaxpr}\n"
@@ -134,12 +133,11 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
         "collectives": len(report.communication),
         "rounds": rounds,
         "microseconds per equation": {
-            who: {key: seconds * 1e6 / equations for key, seconds in spread(times).items()} for who, times in runs.items()
+            who: {key: seconds * 1e6 / equations for key, seconds in spread(times).items()}
+            for who, times in runs.items()
         },
         "first run": {who: seconds * 1e6 / equations for who, seconds in first.items()},
-        "check_jaxpr takes so many times as long": {
-            who: ratios(runs, JAX, who) for who in contestants if who != JAX
-        },
+        "check_jaxpr takes so many times as long": {who: ratios(runs, JAX, who) for who in contestants if who != JAX},
     }
 
 

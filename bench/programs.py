@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -87,7 +86,9 @@ class Llama:
         """The program of this name. Raises `ValueError` if there is none."""
         found = _NAME.fullmatch(name)
         if found is None:
-            raise ValueError(f"{name} is no program: llama_MODE_KIND_unrollN or ..._scanN, MODE one of {', '.join(CUTS)}, KIND fwd or grad")
+            raise ValueError(
+                f"{name} is no program: llama_MODE_KIND_unrollN or ..._scanN, MODE one of {', '.join(CUTS)}, KIND fwd or grad"
+            )
         return cls(found[1], found[2] == "grad", found[3] == "scan", int(found[4]))
 
     def trace(self) -> Any:

@@ -13,7 +13,7 @@ from typing import Final
 
 from calculus.checking import Checked
 from calculus.effects import Charge, Inner
-from calculus.programs import Equation, Literal, Program
+from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 
 #: one operand in, the same elements (or some of them) out
@@ -25,6 +25,8 @@ _BACK: Final = frozenset(
 )  # fmt: skip
 _FAR: Final = 10_000
 """How many equations are followed, at the most."""
+_DEEP: Final = 16
+"""How many calls inside each other are followed."""
 
 
 def origin(charge: Charge) -> int | None:
@@ -48,13 +50,44 @@ def destinations(charge: Charge) -> frozenset[int]:
     names = set(charge.equation.binders)
     for depth in range(len(charge.sites) - 1, -1, -1):
         checked, at = charge.sites[depth]
-        found = _forward(checked.program, at, names)
+        found = _forward(checked.program, at + 1, names)
         if depth == 0 or not found:
             return frozenset(found)
         outer, above = charge.sites[depth - 1]
         binders = outer.program.equations[above].binders
         names = {binders[index] for index in found if index < len(binders)}
     return frozenset()
+
+
+def way_to(checked: Checked, program: Program) -> list[tuple[Checked, int]] | None:
+    """The way from the whole program to a body: each body on it with the place of the equation that holds the next.
+    Empty for the whole program itself, `None` where the body was not reached."""
+    ways: list[tuple[Checked, list[tuple[Checked, int]]]] = [(checked, [])]
+    seen = {id(checked)}
+    for body, way in ways:  # grows while it is read: breadth first
+        if body.program is program:
+            return way
+        for effect in body.effects:
+            for inner in effect.inner:
+                if id(inner.body) not in seen:
+                    seen.add(id(inner.body))
+                    ways.append((inner.body, [*way, (body, effect.at)]))
+    return None
+
+
+def input_of(checked: Checked, program: Program, name: object) -> int | None:
+    """The input of the whole program (constants first) that a value in one of its bodies is, cast or moved."""
+    way = way_to(checked, program)
+    if way is None:
+        return None
+    inside = program
+    for outer, at in reversed(way):
+        position = _back(inside, name)
+        held = next((inner.body for inner in _inners(outer, at) if inner.body.program is inside), None)
+        if position is None or held is None:
+            return None
+        name, inside = _given(outer, at, held, position), outer.program
+    return _back(inside, name)
 
 
 def _back(program: Program, name: object) -> int | None:
@@ -91,23 +124,39 @@ def _inners(checked: Checked, at: int) -> Iterator[Inner]:
             yield from effect.inner
 
 
-def _forward(program: Program, at: int, names: set[str]) -> set[int]:
-    """The outputs that values become: through equations whose results have as many elements as they have."""
+def _forward(program: Program, first: int, names: set[str], depth: int = 0) -> set[int]:
+    """The outputs that values become, from an equation on: through those whose results have their elements."""
     reached = set(names)
     types: dict[str, Type | None] = dict(zip(program.inputs, program.input_types, strict=True))
-    for equation in program.equations[: at + 1]:
+    for equation in program.equations[:first]:
         types.update(zip(equation.binders, equation.types, strict=True))
-    for equation in program.equations[at + 1 : at + 1 + _FAR]:
+    for equation in program.equations[first : first + _FAR]:
         types.update(zip(equation.binders, equation.types, strict=True))
-        carried = [name for name in equation.inputs if not isinstance(name, Literal) and name in reached]
-        for name in carried:
-            for binder, type in zip(equation.binders, equation.types, strict=True):
-                if _one_to_one(types.get(name), type, equation):
-                    reached.add(binder)
+        carried = [index for index, atom in enumerate(equation.inputs) if isinstance(atom, str) and atom in reached]
+        if carried:
+            inside = [inner for _, inner in bodies(equation.parameters)]
+            if len(inside) == 1:
+                reached |= _through(equation, inside[0], carried, depth)
+            elif not inside and equation.primitive != "dot_general":
+                operands = [types.get(str(equation.inputs[index])) for index in carried]
+                reached |= {
+                    binder
+                    for binder, type in zip(equation.binders, equation.types, strict=True)
+                    if any(_one_to_one(before, type) for before in operands)
+                }
     return {index for index, atom in enumerate(program.outputs) if isinstance(atom, str) and atom in reached}
 
 
-def _one_to_one(before: Type | None, after: Type | None, equation: Equation) -> bool:
-    if equation.primitive == "dot_general" or not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
+def _through(equation: Equation, inside: Program, carried: list[int], depth: int) -> set[str]:
+    """The results of a call or loop that its operands become."""
+    if len(inside.inputs) != len(equation.inputs) or depth > _DEEP:
+        return set()
+    found = _forward(inside, 0, {inside.inputs[index] for index in carried}, depth + 1)
+    return {equation.binders[index] for index in found if index < len(equation.binders)}
+
+
+def _one_to_one(before: Type | None, after: Type | None) -> bool:
+    if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
         return False
-    return before.rank > 0 and sorted(map(str, before.shape)) == sorted(map(str, after.shape))
+    sizes = [sorted(str(size) for size in type.shape if size != 1) for type in (before, after)]
+    return bool(sizes[0]) and sizes[0] == sizes[1]

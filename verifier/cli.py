@@ -105,9 +105,9 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
 
 def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
     """The report on one file, whatever is in it, and its text."""
-    from verifier.check import check_text
     from verifier.progress import sign_of_life
     from verifier.sources import text_of
+    from verifier.texts import check_text
 
     text = ""
     try:

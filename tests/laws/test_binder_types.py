@@ -20,7 +20,7 @@ from calculus.types import ArrayType, Type
 from grammar.print import print_document
 from tests.laws.changes import Binder, Source, binders, changes_of, load, name_of, sources, verdict
 from tests.laws.well_typed_reasons import REASONS, frozen, holds
-from verifier.check import check_text
+from verifier.texts import check_text
 
 FILES = sources("seed_", "shmap_")
 FROZEN = frozen()

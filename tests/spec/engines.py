@@ -27,9 +27,9 @@ from grammar.meshes import parse_meshes
 from grammar.parse import parse_document
 from grammar.print import print_document
 from tests.spec.document import Block, Said, Section
-from verifier.check import check_text
 from verifier.cli import main
 from verifier.report import Row
+from verifier.texts import check_text
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "corpus"
 

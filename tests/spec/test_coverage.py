@@ -25,7 +25,7 @@ from calculus.refusals import CATALOGUE
 from grammar.meshes import parse_meshes
 from tests.spec.document import Section, read_document
 from tests.spec.engines import GOLDEN
-from verifier.check import check_text
+from verifier.texts import check_text
 
 HERE = Path(__file__).parent
 SECTIONS: list[Section] = [
@@ -80,7 +80,7 @@ def _checked(text: str, mesh: str) -> list[Checked]:
             return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("verifier.check.Checker", Recording)
+        patch.setattr("verifier.examine.Checker", Recording)
         report = check_text(text, parse_meshes(mesh) if mesh else [], "the program")
     return [] if report.refusals else found
 

@@ -40,9 +40,9 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Check], None]:
     """Put another checker in the checker's place: what is tested here is what the command makes of its report."""
 
     def install(check: Check) -> None:
-        module = types.ModuleType("verifier.check")
+        module = types.ModuleType("verifier.texts")
         module.check_text = check  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "verifier.check", module)
+        monkeypatch.setitem(sys.modules, "verifier.texts", module)
 
     return install
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from calculus.checking import Checked, Checker, open_mesh
-from calculus.communication import COMPILER
-from calculus.effects import charges
+from calculus.checking import Checker, open_mesh
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import mesh as mesh_of
 from calculus.programs import Call, Document, Program, Value, bodies
@@ -14,54 +12,29 @@ from calculus.refusals import Refusal, Refused
 from calculus.types import ArrayType, RefType
 from grammar.meshes import parse_meshes
 from grammar.read import read
-from verifier.report import Report, Row, malformed, verdict_on
+from verifier.examine import counted, examine, notes, row
+from verifier.report import Report, malformed, verdict_on
 
 
 def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     """The report about a program's text. `meshes` are those the caller gives; without any, the text's first line, the
     meshes that it prints inside, and, last, axes of unknown sizes (then types are checked and nothing is priced)."""
-    notes: list[str] = []
     try:
         document = read(text)
-        given = list(meshes) or _meshes_of(document, notes)
+        given = list(meshes) or _meshes_of(document)
     except Refused as refused:
         return malformed(file, _first_line(refused.refusal))
-    checker = Checker(given)
-    try:
-        checked: Checked | None = checker.check(document.program)
-    except Refused as refused:
-        checker.refuse(refused.refusal, document.program)
-        checked = None
-    refusals = _located(text, checker)
-    verdict = verdict_on(refusals)
-    rows = _rows(checked) if checked is not None and verdict != "malformed" else []
-    notes += _notes(checker, rows, checked)
-    return Report(file, verdict, checker.equations, refusals, rows, notes)
+    examined = examine(document, given)
+    refusals = counted(_located(text, examined.checker))
+    rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
+    said = notes(examined, lambda sizes: f"give --mesh {sizes}")
+    return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said)
 
 
 def _first_line(refusal: Refusal) -> Refusal:
     refusal.line = refusal.line or 1
     refusal.column = refusal.column or 1
     return refusal
-
-
-def _rows(checked: Checked) -> list[Row]:
-    rows = [
-        Row(
-            charge.equation.line,
-            charge.collective.kind,
-            charge.collective.axes,
-            charge.collective.payload,
-            charge.collective.wire,
-            charge.times,
-            charge.exactness,
-            charge.equation.primitive,
-            charge.inside,
-        )
-        for charge in charges(checked)
-    ]
-    rows.sort(key=lambda row: row.line)
-    return rows
 
 
 def _located(text: str, checker: Checker) -> list[Refusal]:
@@ -76,46 +49,10 @@ def _located(text: str, checker: Checker) -> list[Refusal]:
             refusal.line, refusal.column = locate(source, site, refusal.place)
     found = [refusal for refusal, _ in checker.refusals]
     found.sort(key=lambda refusal: (refusal.line, refusal.column))
-    return _counted(found)
-
-
-def _counted(refusals: Sequence[Refusal]) -> list[Refusal]:
-    """What is not modelled comes last, each primitive once, with the number of its equations."""
-    found = [refusal for refusal in refusals if refusal.code != "unmodelled-primitive"]
-    counts: dict[str, int] = {}
-    first: dict[str, Refusal] = {}
-    for refusal in refusals:
-        if refusal.code == "unmodelled-primitive":
-            counts[refusal.message] = counts.get(refusal.message, 0) + 1
-            first.setdefault(refusal.message, refusal)
-    for message, refusal in first.items():
-        if counts[message] > 1:
-            refusal.message = f"{message}: {counts[message]} equations, this the first"
-    return [*found, *first.values()]
-
-
-def _notes(checker: Checker, rows: Sequence[Row], checked: Checked | None) -> list[str]:
-    found: list[str] = []
-    if checker.assumed:
-        kernels = ", ".join(f"{name} ({number})" for name, number in sorted(checker.assumed.items()))
-        found.append(f"assumed, not checked: the printed types of opaque kernels: {kernels}")
-    if checker.assumptions:
-        found.append(
-            f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "
-            "assumed, not checked"
-        )
-    hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
-    hidden += sorted(checker.compiler_axes.difference(hidden))
-    if hidden:
-        found.append(f"along the auto axes {', '.join(hidden)} communication is {COMPILER}")
-    unknown = [axis.name for axis in checker.scope.mesh.axes if axis.size is None]
-    if unknown and any(row.bytes is None or row.wire_bytes is None for row in rows):
-        sizes = ",".join(f"{name}=…" for name in unknown)
-        found.append(f"sizes of {', '.join(unknown)} are not known, so bytes are not either: give --mesh {sizes}")
     return found
 
 
-def _meshes_of(document: Document, notes: list[str]) -> list[Mesh]:
+def _meshes_of(document: Document) -> list[Mesh]:
     """The meshes that the text itself says: its first line, else those printed in parameters, completed by axes that
     only types mention."""
     if document.mesh is not None:

@@ -1,0 +1,89 @@
+"""One examination of a document, whichever door it came in by: typed, priced, with what is to be said beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from calculus.checking import Checked, Checker
+from calculus.communication import COMPILER
+from calculus.effects import Charge, charges
+from calculus.meshes import AxisMode, Mesh
+from calculus.programs import Document
+from calculus.refusals import Refusal, Refused
+from verifier.report import Row, verdict_on
+
+
+class Examined(NamedTuple):
+    """What an examination leaves. checked: `None` where the program could not be walked. charges: κ, without the
+    equations that were refused; none where the program is malformed."""
+
+    checker: Checker
+    checked: Checked | None
+    charges: list[Charge]
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The refusals in the order in which they were found."""
+        return [refusal for refusal, _ in self.checker.refusals]
+
+
+def examine(document: Document, meshes: Sequence[Mesh]) -> Examined:
+    """Check a document on meshes, the one in context first."""
+    checker = Checker(meshes)
+    try:
+        checked: Checked | None = checker.check(document.program)
+    except Refused as refused:
+        checker.refuse(refused.refusal, document.program)
+        checked = None
+    verdict = verdict_on(refusal for refusal, _ in checker.refusals)
+    priced = charges(checked) if checked is not None and verdict != "malformed" else []
+    return Examined(checker, checked, priced)
+
+
+def row(charge: Charge, line: int, where: str = "", value: str = "") -> Row:
+    """A charge as a row of a report."""
+    collective = charge.collective
+    return Row(
+        line, collective.kind, collective.axes, collective.payload, collective.wire, charge.times, charge.exactness,
+        charge.equation.primitive, charge.inside, where, value,
+    )  # fmt: skip
+
+
+def counted(refusals: Sequence[Refusal]) -> list[Refusal]:
+    """What is not modelled comes last, each primitive once, with the number of its equations."""
+    found = [refusal for refusal in refusals if refusal.code != "unmodelled-primitive"]
+    counts: dict[str, int] = {}
+    first: dict[str, Refusal] = {}
+    for refusal in refusals:
+        if refusal.code == "unmodelled-primitive":
+            counts[refusal.message] = counts.get(refusal.message, 0) + 1
+            first.setdefault(refusal.message, refusal)
+    for message, refusal in first.items():
+        if counts[message] > 1:
+            refusal.message = f"{message}: {counts[message]} equations, this the first"
+    return [*found, *first.values()]
+
+
+def notes(examined: Examined, repair: Callable[[str], str]) -> list[str]:
+    """What a reader must know beside the verdict: what was assumed, what the compiler chooses, what has no price.
+    `repair` says how the sizes of axes are given at the door at hand."""
+    checker = examined.checker
+    found: list[str] = []
+    if checker.assumed:
+        kernels = ", ".join(f"{name} ({number})" for name, number in sorted(checker.assumed.items()))
+        found.append(f"assumed, not checked: the printed types of opaque kernels: {kernels}")
+    if checker.assumptions:
+        found.append(
+            f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "
+            "assumed, not checked"
+        )
+    hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
+    hidden += sorted(checker.compiler_axes.difference(hidden))
+    if hidden:
+        found.append(f"along the auto axes {', '.join(hidden)} communication is {COMPILER}")
+    unknown = [axis.name for axis in checker.scope.mesh.axes if axis.size is None]
+    if unknown and any(None in (one.collective.payload, one.collective.wire) for one in examined.charges):
+        sizes = ",".join(f"{name}=…" for name in unknown)
+        found.append(f"sizes of {', '.join(unknown)} are not known, so bytes are not either: {repair(sizes)}")
+    return found
