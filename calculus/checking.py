@@ -7,6 +7,7 @@ refusals together.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -20,6 +21,9 @@ from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, RefType, Type, same
 from calculus.uses import Operand
 from calculus.wellformed import well_formed
+
+#: how many values called `_`, and choices between them, are told apart
+MOST_TRIED = 64
 
 #: programs nest no deeper than this
 DEEPEST = 100
@@ -37,6 +41,20 @@ class Checked:
         self.program = program
         self.types = types
         self.effects = effects
+
+
+class _Several:
+    """The types of several values that all print as `_`: JAX calls so what nothing uses, and at times what is used."""
+
+    __slots__ = ("types",)
+
+    def __init__(self, types: tuple[Type | None, ...]) -> None:
+        self.types = types
+
+
+Bound: TypeAlias = "Type | None | _Several"
+"""What a name stands for: `None` where an earlier refusal left its type open."""
+Given: TypeAlias = "Operand | None | _Several"
 
 
 class Scope:
@@ -126,7 +144,7 @@ class Checker:
         self.refusals.append((refusal, site))
 
     def _walk(self, program: Program, scope: Scope) -> Checked:
-        env: dict[str, Type | None] = {}
+        env: dict[str, Bound] = {}
         self._bind_inputs(program, scope, env)
         effects: list[Effect] = []
         judged = scope.judged
@@ -146,22 +164,20 @@ class Checker:
             binders = equation.binders
             if len(binders) == 1:  # nearly all have one result
                 name = binders[0]
-                if name in env and name != "_":
-                    self._rebound(name, equation)
-                env[name] = typing.types[0]
+                env[name] = typing.types[0] if name not in env else self._again(name, typing.types[0], env, equation)
                 continue
             for name, type in zip(binders, typing.types, strict=False):
-                if name in env and name != "_":
-                    self._rebound(name, equation)
-                env[name] = type
+                env[name] = type if name not in env else self._again(name, type, env, equation)
         return Checked(program, self._outputs(program, env), tuple(effects))
 
     def _judge(
-        self, equation: Equation, operands: list[Operand | None], scope: Scope, key: tuple[object, ...]
+        self, equation: Equation, operands: Sequence[Given], scope: Scope, key: tuple[object, ...]
     ) -> tuple[Typing, tuple[Inner, ...]]:
+        if any(isinstance(operand, _Several) for operand in operands):
+            return self._judge_several(equation, operands, scope)
         try:
             self._printed_well(equation, scope)
-            known = [operand for operand in operands if operand is not None]
+            known = [operand for operand in operands if operand is not None and not isinstance(operand, _Several)]
             if len(known) < len(operands):
                 # A refusal before this one left an operand without a type.
                 return Typing(equation.types), ()  # type: ignore[arg-type]
@@ -184,7 +200,28 @@ class Checker:
             types = tuple(_open_if_ill_formed(type, scope) for type in equation.types)
             return Typing(types), ()  # type: ignore[arg-type]
 
-    def _bind_inputs(self, program: Program, scope: Scope, env: dict[str, Type | None]) -> None:
+    def _judge_several(
+        self, equation: Equation, operands: Sequence[Given], scope: Scope
+    ) -> tuple[Typing, tuple[Inner, ...]]:
+        """An equation that reads `_` where several values are called so: the text does not say which it means. The
+        newest one at which it is well typed is assumed, and the assumption counted; where there is none, it is refused
+        at the newest."""
+        choices: list[tuple[Operand | None, ...]] = [
+            tuple(reversed(operand.types)) if isinstance(operand, _Several) else (operand,) for operand in operands
+        ]
+        before = len(self.refusals)
+        first: list[tuple[Refusal, Site]] = []
+        for chosen in itertools.islice(itertools.product(*choices), MOST_TRIED):
+            found = self._judge(equation, list(chosen), scope, (object(),))
+            if len(self.refusals) == before:
+                self.assumed["_"] = self.assumed.get("_", 0) + 1
+                return found
+            first = first or self.refusals[before:]
+            del self.refusals[before:]
+        self.refusals += first
+        return Typing(equation.types), ()  # type: ignore[arg-type]
+
+    def _bind_inputs(self, program: Program, scope: Scope, env: dict[str, Bound]) -> None:
         names = (*program.constants, *program.inputs)
         types = (*program.constant_types, *program.input_types)
         for position, (name, type) in enumerate(zip(names, types, strict=True)):
@@ -229,27 +266,35 @@ class Checker:
                     refused.refusal.place = Place("binder", index)
                     raise
 
-    def _outputs(self, program: Program, env: dict[str, Type | None]) -> tuple[Type | None, ...]:
+    def _outputs(self, program: Program, env: dict[str, Bound]) -> tuple[Type | None, ...]:
         found: list[Type | None] = []
         for index, atom in enumerate(program.outputs):
             if isinstance(atom, Literal):
                 found.append(atom.type)
             elif atom in env:
-                found.append(env[atom])
+                bound = env[atom]
+                found.append(None if isinstance(bound, _Several) else bound)
             else:
                 self.refuse(_unknown(atom, Place("output", index)).refusal, program)
                 found.append(None)
         return tuple(found)
 
-    def _unbound(self, equation: Equation, env: dict[str, Type | None]) -> None:
+    def _unbound(self, equation: Equation, env: dict[str, Bound]) -> None:
         for index, atom in enumerate(equation.inputs):
             if not isinstance(atom, Literal) and atom not in env:
                 self.refuse(_unknown(atom, Place("operand", index)).refusal, equation)
                 env[atom] = None
 
-    def _rebound(self, name: str, equation: Equation) -> None:
-        index = equation.binders.index(name)
-        self.refuse(_twice(name, Place("binder", index)).refusal, equation)
+    def _again(self, name: str, type: Type | None, env: dict[str, Bound], equation: Equation) -> Bound:
+        """A name is bound that is bound already: refused, unless it is `_`, which then may mean either value."""
+        if name != "_":
+            self.refuse(_twice(name, Place("binder", equation.binders.index(name))).refusal, equation)
+            return type
+        before = env[name]
+        types = before.types if isinstance(before, _Several) else (before,)
+        if len(types) >= MOST_TRIED or any(agree(type, other) for other in types):
+            return before
+        return _Several((*types, type))
 
 
 def _open_if_ill_formed(type: Type | None, scope: Scope) -> Type | None:

@@ -44,6 +44,10 @@ DTYPES: Final[dict[str, tuple[str, int, str]]] = {
     "key<fry>": ("key<fry>", 64, "o"),
     "key<rbg>": ("key<rbg>", 128, "o"),
     "key<urbg>": ("key<urbg>", 128, "o"),
+    # what kernels signal with
+    "sem": ("sem", 0, "o"),
+    "dma_sem": ("dma_sem", 0, "o"),
+    "barrier_sem": ("barrier_sem", 0, "o"),
 }
 SHORT_NAMES: Final[dict[str, str]] = {long: short for short, (long, _, _) in DTYPES.items()}
 

@@ -17,6 +17,7 @@ from calculus.refusals import Refusal, Refused, refuse
 from grammar.meshes import parse_meshes
 from grammar.render import excerpt, render
 from verifier import __version__
+from verifier.factories import is_target
 from verifier.report import STATUS, VERDICTS, Report, as_json, count, malformed, summary, table, verdict_on
 
 MOST_SHOWN: Final = 50
@@ -74,15 +75,17 @@ def main() -> None:
 @_json_option
 @click.pass_context
 def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_data: bool) -> None:
-    """Check every equation of printed jaxprs, and list what communicates.
+    """Check every equation of printed jaxprs, or of functions, and list what communicates.
 
-    A FILE holds one program as JAX prints it; - is standard input. The text of a program does not say how large
+    A FILE holds one program as JAX prints it; - is standard input; package.module:factory calls that factory, which
+    returns (f, args), and checks f (this needs JAX). The text of a program does not say how large
     its mesh is: give --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the
     program says it.
 
     \b
     shardproof check step.jaxpr --mesh X=4,Y=2
     shardproof check examples/seeds/*.jaxpr
+    shardproof check examples.nnx_mlp:data_parallel
     python -c 'import step' | shardproof check - --mesh data=8,model=2:auto --json
 
     Bytes are payload per device, each time and in all; wire is what a device sends on a ring, in all. Times is a
@@ -91,8 +94,9 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     if files.count("-") > 1:
         raise click.UsageError("standard input (-) can be read once only")
     reports: list[Report] = []
+    _load_rules()
     for file in files:
-        report, text = _checked(file, meshes)
+        report, text = _function(file, meshes) if is_target(file) else _checked(file, meshes)
         reports.append(report)
         if not as_data:
             _say(_paragraphs(report, text, spaced=len(reports) > 1 and any(map(_detailed, reports[-2:]))))
@@ -101,6 +105,28 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     elif len(reports) > 1:
         _say(["", _totals(reports)])
     ctx.exit(max(STATUS[report.verdict] for report in reports))
+
+
+def _load_rules() -> None:
+    """The declarations of the project at hand. One that cannot be used stops the command."""
+    from verifier.rules_files import BadRules, load_rules
+
+    try:
+        load_rules()
+    except BadRules as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
+    """The report on a function by name; it has no text."""
+    from verifier.factories import BadFactory, report_on
+    from verifier.progress import sign_of_life
+
+    try:
+        with sign_of_life(f"checking {target}"):
+            return report_on(target, str(meshes[0]) if meshes else None), ""
+    except BadFactory as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
@@ -134,7 +160,7 @@ def _paragraphs(report: Report, text: str, spaced: bool) -> Iterator[str]:
         yield f"  note: {note}"
     if report.refusals:
         yield ""
-        yield render(report.refusals[:MOST_SHOWN], text, report.name)
+        yield report.explained(text, MOST_SHOWN)
         if len(report.refusals) > MOST_SHOWN:
             yield f"\n{count(len(report.refusals) - MOST_SHOWN, 'more refusal')}: --json lists all"
 

@@ -70,9 +70,15 @@ def notes(examined: Examined, repair: Callable[[str], str]) -> list[str]:
     `repair` says how the sizes of axes are given at the door at hand."""
     checker = examined.checker
     found: list[str] = []
-    if checker.assumed:
-        kernels = ", ".join(f"{name} ({number})" for name, number in sorted(checker.assumed.items()))
-        found.append(f"assumed, not checked: the printed types of opaque kernels: {kernels}")
+    kernels = {name: number for name, number in sorted(checker.assumed.items()) if name != "_"}
+    if kernels:
+        shown = ", ".join(f"{name} ({number})" for name, number in kernels.items())
+        found.append(f"assumed, not checked: the printed types of opaque kernels: {shown}")
+    if "_" in checker.assumed:
+        found.append(
+            f"assumed: {checker.assumed['_']} equations read a value printed as _, as others are; it is taken to be "
+            "the last one that fits"
+        )
     if checker.assumptions:
         found.append(
             f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "

@@ -45,9 +45,13 @@ class FunctionReport(Report):
         found += [f"  note: {note}" for note in self.notes]
         if self.communication:
             found += table(self.communication)
-        for refusal in self.refusals:
-            found += ["", *_shown(refusal)]
+        if self.refusals:
+            found += ["", self.explained("", len(self.refusals))]
         return found
+
+    def explained(self, text: str, most: int) -> str:
+        """The first refusals, each with the user's line instead of a place in a text."""
+        return "\n\n".join("\n".join(_shown(refusal)) for refusal in self.refusals[:most])
 
     def _repr_html_(self) -> str:
         from verifier.html import as_html

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from calculus.refusals import Family, Refusal
+from grammar.render import render
 
 Verdict: TypeAlias = Literal["ok", "refused", "malformed"]
 
@@ -61,6 +62,10 @@ class Report:
     def name(self) -> str:
         """The file as text shows it."""
         return "<stdin>" if self.file == "-" else self.file
+
+    def explained(self, text: str, most: int) -> str:
+        """The first refusals as people read them. `text` is what their lines and columns point into."""
+        return render(self.refusals[:most], text, self.name)
 
     @property
     def payload(self) -> int:

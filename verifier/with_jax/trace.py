@@ -63,6 +63,8 @@ def trace(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> Trace:
     args, kwargs = _placed((args, kwargs), leaves(f, args, kwargs), context)
     known = leaves(f, args, kwargs)
     used = list(meshes.of_arguments(leaf.value for leaf in known))
+    if context is None and len(meshes.distinct(used)) == 1:
+        given = context = meshes.abstract(getattr(used[0], "abstract_mesh", used[0]))  # specs in f mean this mesh
     with _context(given), _noted(f):
         if hasattr(f, "trace") and hasattr(f, "lower"):  # jitted, by JAX or by flax
             made = f.trace(*args, **kwargs)

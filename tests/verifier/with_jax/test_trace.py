@@ -85,8 +85,9 @@ def test_a_mesh_in_use_is_in_context() -> None:
         return x + jnp.ones((1024,), out_sharding=P("data"))
 
     assert len(trace(placed, struct((1024,), LARGE, "data"), mesh=LARGE).program.eqns) == 2
+    assert len(trace(placed, struct((1024,), LARGE, "data")).program.eqns) == 2  # the arguments say it too
     with pytest.raises(ValueError, match="mesh context") as raised:
-        trace(placed, struct((1024,), LARGE, "data"))
+        trace(placed, jax.ShapeDtypeStruct((1024,), jnp.float32))
     assert "mesh=" in raised.value.__notes__[-1]
 
 
