@@ -9,8 +9,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
+from typing import Final
 
 from calculus.refusals import refuse
+
+LARGEST: Final = 1_000_000
+"""The most devices of a mesh: more than anyone has."""
+
+MOST_AXES: Final = 64
+"""The most axes of a mesh, and of all that the types of one program mention."""
 
 
 class AxisMode(enum.Enum):
@@ -34,7 +42,7 @@ class Mesh:
     """A grid of devices with named axes, major first.
 
     `tracked` is False inside a `shard_map` with `check_vma=False`: there, types say nothing about manual axes.
-    Raises `Refused` (`bad-mesh`) on a repeated name or a size below 1.
+    Raises `Refused` (`bad-mesh`) on a repeated name, a size below 1, and more axes or devices than anyone has.
     """
 
     __slots__ = ("axes", "by_name", "tracked")
@@ -43,6 +51,8 @@ class Mesh:
         self.axes: tuple[Axis, ...] = tuple(axes)
         self.by_name: dict[str, Axis] = {axis.name: axis for axis in self.axes}
         self.tracked = tracked
+        if len(self.axes) > MOST_AXES:
+            raise refuse("bad-mesh", f"there are more than {MOST_AXES} mesh axes", help="leave out axes of size 1")
         if len(self.by_name) != len(self.axes):
             names = [axis.name for axis in self.axes]
             twice = next(name for name in names if names.count(name) > 1)
@@ -50,6 +60,8 @@ class Mesh:
         for axis in self.axes:
             if axis.size is not None and axis.size < 1:
                 raise refuse("bad-mesh", f"axis {axis.name} has size {axis.size}", help="sizes are at least 1")
+        if prod(axis.size or 1 for axis in self.axes) > LARGEST:
+            raise refuse("bad-mesh", f"the mesh has more than {LARGEST:,} devices", help="correct the sizes")
 
     def __contains__(self, name: object) -> bool:
         return name in self.by_name

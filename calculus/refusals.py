@@ -45,6 +45,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "reduced-and-unreduced": (Family.MALFORMED, "an axis is both reduced and unreduced"),
     "two-kinds": (Family.MALFORMED, "a type has two kinds of unreduced"),
     "indivisible": (Family.MALFORMED, "a dim is not divisible by the axes that shard it"),
+    "too-large": (Family.MALFORMED, "a type has more dims or elements than any machine counts"),
     # disagreements
     "shape": (Family.UNSOUND, "the shapes do not fit the operation"),
     "dtype": (Family.UNSOUND, "the element types do not fit the operation"),

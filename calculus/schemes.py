@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from calculus.judgments import need
 from calculus.refusals import Place, refuse
 from calculus.types import Dim
 
@@ -223,13 +222,13 @@ def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
 def regrouping(shape: Shape, result: Shape) -> Scheme:
     """`reshape`: `[(i j)] -> [i,j]`. Both shapes are cut at their common boundaries, major first; where sizes do not
     nest, the stretch is needed whole. Refuses `shape` where the totals differ."""
-    need(
-        str(_product(shape)) == str(_product(result)) or any(isinstance(size, str) for size in (*shape, *result)),
-        "shape",
-        lambda: f"{shape} has another number of elements than {result}",
-        because="a reshape keeps every element",
-        place=Place("parameter", name="new_sizes"),
-    )
+    if not any(isinstance(size, str) for size in (*shape, *result)) and _product(shape) != _product(result):
+        raise refuse(
+            "shape",
+            f"{shape} has another number of elements than {result}",
+            because="a reshape keeps every element",
+            place=Place("parameter", name="new_sizes"),
+        )
     sizes: list[Dim] = []
     roles: dict[Factor, str] = {}
     operand: list[tuple[Factor, ...]] = [() for _ in shape]

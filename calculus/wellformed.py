@@ -6,18 +6,30 @@ states along one axis exclude each other.
 
 from __future__ import annotations
 
+from typing import Final
+
 from calculus.meshes import AxisMode, Mesh
 from calculus.refusals import Place, refuse
 from calculus.types import ArrayType, RefType, Type
 
 _HERE = Place("type")
 
+RANK: Final = 256
+"""The most dims of a type."""
+ELEMENTS: Final = (1 << 63) - 1
+"""The most elements of a type."""
+SYMBOLS: Final = 10_000
+"""The most characters of all symbolic sizes of a type."""
+
 
 def well_formed(type: Type, mesh: Mesh) -> None:
     """Raise `Refused` unless the type is well formed on this mesh; axes of unknown size divide everything."""
     if isinstance(type, RefType):
         return well_formed(type.inner, mesh)
-    if not isinstance(type, ArrayType) or type.plain:
+    if not isinstance(type, ArrayType):
+        return None
+    _countable(type)
+    if type.plain:
         return None
     _states_exclude_each_other(type)
     if type.unreduced and type.dtype.startswith("key<"):
@@ -52,6 +64,36 @@ def well_formed(type: Type, mesh: Mesh) -> None:
     return None
 
 
+def _countable(type: ArrayType) -> None:
+    """Numbers of elements fit a machine's integers, and symbolic sizes a line, so that they can be shown and computed
+    with."""
+    elements = 1
+    symbols = 0
+    for size in type.shape:
+        if isinstance(size, int):
+            elements = min(elements * size, ELEMENTS + 1)
+        else:
+            symbols += len(size)
+    what = (
+        f"has {type.rank} dims, and {RANK} are the most"
+        if type.rank > RANK
+        else f"has more than {ELEMENTS:,} elements"
+        if elements > ELEMENTS
+        else f"has symbolic sizes of more than {SYMBOLS} characters"
+        if symbols > SYMBOLS
+        else ""
+    )
+    if what:
+        text = str(type)
+        raise refuse(
+            "too-large",
+            f"{text if len(text) <= 60 else text[:60] + '…'} {what}",
+            because="sizes are numbers that machines compute with",
+            help="correct the sizes",
+            place=_HERE,
+        )
+
+
 def _states_exclude_each_other(type: ArrayType) -> None:
     varying, unreduced, reduced = set(type.varying), set(type.unreduced), set(type.reduced)
     for clash, code, words in (
@@ -68,7 +110,8 @@ def _states_exclude_each_other(type: ArrayType) -> None:
             )
     mentioned = type.mentioned
     if len(set(mentioned)) != len(mentioned):
-        twice = next(axis for axis in mentioned if mentioned.count(axis) > 1)
+        seen: set[str] = set()
+        twice = next(axis for axis in mentioned if axis in seen or seen.add(axis))  # type: ignore[func-returns-value]
         raise refuse(
             "repeated-axis",
             f"{type} mentions axis {twice} more than once",

@@ -12,13 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.meshes import LARGEST, MOST_AXES, Axis, AxisMode, Mesh
 from calculus.refusals import Refused, refuse
-
-LARGEST: Final = 1_000_000
-"""The largest size of an axis, and of a mesh: more devices than anyone has."""
-
-MOST_AXES: Final = 64
 
 _AXIS: Final = re.compile(r"(\s*)([^\s=:,;]*)\s*(?:([=:])\s*([^\s:,;]*)\s*(?::\s*([^\s,;]*)\s*)?)?", re.ASCII)
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)

@@ -7,6 +7,7 @@ line, with the terminals of programs.lark; lark itself is not needed.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,12 +24,14 @@ CANDIDATES = 1000
 class Source:
     """A text with a name for people (a path, or `-`)."""
 
-    __slots__ = ("_layout", "name", "text")
+    __slots__ = ("_layout", "name", "reached", "spans", "text")
 
     def __init__(self, text: str, name: str = "-") -> None:
         self.text = text
         self.name = name
         self._layout: Layout | None = None
+        self.spans: dict[int, tuple[Equation | Program, _Spans | None]] = {}  # by the id of what was looked for
+        self.reached: dict[int, int] = {}  # for each line, where the term begins that was found there last
 
     @property
     def layout(self) -> Layout:
@@ -52,7 +55,10 @@ def locate(source: Source, term: Equation | Program, place: Place) -> tuple[int,
     """
     if term.line <= 0:
         return 0, 0
-    found = _find_equation(source, term) if isinstance(term, Equation) else _find_program(source, term)
+    if id(term) not in source.spans:
+        spans = _find_equation(source, term) if isinstance(term, Equation) else _find_program(source, term)
+        source.spans[id(term)] = term, spans
+    _, found = source.spans[id(term)]
     if found is None:
         line = source.line(term.line)
         return term.line, len(line) - len(line.lstrip()) + 1
@@ -176,19 +182,21 @@ def _find_program(source: Source, program: Program) -> _Spans | None:
 def _find(
     source: Source, term: _Term, start: str, scan: Callable[[Source, _Term, int], _Spans], after: int
 ) -> _Spans | None:
-    for offset in _candidates(source, term.line, start, after):
-        try:
-            return scan(source, term, offset)
-        except (_Mismatch, Refused):
-            continue
+    reached = source.reached.get(term.line, 0)  # terms are mostly looked for in the order of the text
+    for begin in (reached, 0) if reached and not after else (after,):
+        for offset in _candidates(source, term.line, start, begin):
+            try:
+                found = scan(source, term, offset)
+            except (_Mismatch, Refused):
+                continue
+            source.reached[term.line] = offset
+            return found
     return None
 
 
 def _candidates(source: Source, line: int, start: str, after: int) -> Iterator[int]:
     begin, end = source.layout.offset(line), source.layout.offset(line + 1)
-    for count, found in enumerate(re.compile(start).finditer(source.text, max(begin, after))):
-        if found.start() >= end or count >= CANDIDATES:
-            return
+    for found in itertools.islice(re.compile(start).finditer(source.text, max(begin, after), end), CANDIDATES):
         yield found.start()
 
 
