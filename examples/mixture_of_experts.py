@@ -9,7 +9,6 @@ those of the dense weight and the router over everything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -27,11 +26,6 @@ TOKEN_BLOCKS = P(("data", "expert"), None)
 OPTIMIZER = optax.adam(1e-4)
 
 
-@partial(
-    jax.shard_map,
-    in_specs=(TOKEN_BLOCKS, P(None, None), P("expert", None, None), P("expert", None, None)),
-    out_specs=(TOKEN_BLOCKS, P()),
-)
 def experts(x: jax.Array, router: jax.Array, up: jax.Array, down: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Switch layer on this chip's tokens [token, channel]: new tokens, and how uneven the load is over all chips."""
     chances = jax.nn.softmax(x @ router)
@@ -51,8 +45,14 @@ def experts(x: jax.Array, router: jax.Array, up: jax.Array, down: jax.Array) -> 
 
 def loss(params: dict[str, jax.Array], x: jax.Array, y: jax.Array) -> jax.Array:
     """Mean squared error of a dense and a sparse layer, and a little of the load's unevenness."""
+    # made at the call, since a shard_map keeps to the first mesh that it meets: a check here, a run there
+    layer = jax.shard_map(
+        experts,
+        in_specs=(TOKEN_BLOCKS, P(None, None), P("expert", None, None), P("expert", None, None)),
+        out_specs=(TOKEN_BLOCKS, P()),
+    )
     x = x @ params["dense"]
-    out, uneven = experts(x, params["router"], params["up"], params["down"])
+    out, uneven = layer(x, params["router"], params["up"], params["down"])
     return jnp.mean((x + out - y) ** 2) + 0.01 * uneven
 
 

@@ -8,7 +8,6 @@ and those of four weights' gradients over `data`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -68,12 +67,13 @@ def backward(blocks: tuple[jax.Array, ...], cotangent: jax.Array) -> tuple[jax.A
 
 
 flash.defvjp(forward, backward)
-attention = partial(jax.shard_map, in_specs=(HEADS_SPLIT,) * 3, out_specs=HEADS_SPLIT, check_vma=False)(flash)
 
 
 def layer(weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
     """Attention and an MLP, whose heads and hidden dim are cut over `model`."""
     query, key, value = jnp.einsum("btd,dnhc->nbhtc", x, weights["qkv"])
+    # made at the call, since a shard_map keeps to the first mesh that it meets: a check here, a run there
+    attention = jax.shard_map(flash, in_specs=(HEADS_SPLIT,) * 3, out_specs=HEADS_SPLIT, check_vma=False)
     heads = attention(query, key, value)
     x = x + jnp.einsum("bhtc,hcd->btd", heads, weights["output"], out_sharding=ACTIVATIONS)
     return x + jnp.einsum("btf,fd->btd", jax.nn.gelu(x @ weights["up"]), weights["down"], out_sharding=ACTIVATIONS)

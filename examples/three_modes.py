@@ -36,7 +36,6 @@ def across_pods(gradient: jax.Array) -> jax.Array:
     return jax.lax.pmean(gradient.astype(jnp.bfloat16), "pod").astype(gradient.dtype)
 
 
-@jax.shard_map(axis_names={"pod"}, in_specs=(P(), P("pod"), P("pod")), out_specs=(P(), P()))
 def gradient(params: dict[str, jax.Array], x: jax.Array, y: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
     """Loss and gradient of one pod, averaged over all. Without the cast, each backward product would sum over `pod`."""
     mine = jax.lax.pcast(params, "pod", to="varying")
@@ -55,7 +54,9 @@ def train_step() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
     @jax.jit(donate_argnames="params")
     def step(params: dict[str, jax.Array], x: jax.Array, y: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
-        value, slope = gradient(params, x, y)
+        # made at the call, since a shard_map keeps to the first mesh that it meets: a check here, a run there
+        per_pod = jax.shard_map(gradient, axis_names={"pod"}, in_specs=(P(), P("pod"), P("pod")), out_specs=(P(), P()))
+        value, slope = per_pod(params, x, y)
         return jax.tree.map(lambda weight, slope: weight - 0.1 * slope, params, slope), value
 
     return step, (params, x, y)
