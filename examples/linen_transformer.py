@@ -1,8 +1,8 @@
-"""A flax linen transformer with dropout and a clipped `optax.adamw`: explicit data parallelism, and no sharding at all.
+"""A flax linen transformer with dropout and a clipped `optax.adamw`: explicit data parallelism, and auto mode.
 
 Look at `data_parallel`: most equations have no line of their own here, they come from linen and optax, and yet every
-all-reduce is the gradient of a parameter that has a path. In `automatic` the arrays say nothing about the mesh, so the
-compiler decides what communicates, and the report says so first.
+all-reduce but the loss's is the gradient of a parameter that has a path. In `automatic` every axis is auto: types say
+nothing about the mesh, the compiler decides what communicates, and the report says so first.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Weights live in float32 shards over `data` and `model`. To use one, a chip casts it to bfloat16 and gathers it over
 `data`, as *reduced*, so that its gradient stays *unreduced* until it is scattered back. Compare the two reports:
-`gather_each_time` holds one layer at a time, and communicates every weight three times per microbatch (forward, again
+`gather_each_time` holds one layer at a time, and communicates its weights three times per microbatch (forward, again
 under remat, gradient); `gather_once` holds the model's `model` share, and communicates every weight twice per step.
 """
 
