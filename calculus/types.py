@@ -169,7 +169,7 @@ class RefType:
         return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RefType) and self.inner is other.inner and self.space == other.space
+        return isinstance(other, RefType) and self.inner == other.inner and self.space == other.space
 
     def __hash__(self) -> int:
         return hash((RefType, self.inner, self.space))
