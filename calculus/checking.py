@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
@@ -60,18 +60,18 @@ Given: TypeAlias = "Operand | None | _Several"
 class Scope:
     """Where a body stands: the mesh in context, and the other meshes that its types may mention (statement B10)."""
 
-    __slots__ = ("_chosen", "judged", "mesh", "others")
+    __slots__ = ("chosen", "judged", "mesh", "others")
 
     def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = ()) -> None:
         self.mesh = mesh
         self.others = others
         self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
-        self._chosen: dict[Type, Mesh] = {}
+        self.chosen: dict[Type, Mesh] = {}
 
     def mesh_of(self, type: Type) -> Mesh:
         """The mesh of a type: the first, from the one in context on, that has all its axes. The type is checked to be
         well formed on it. Raises `Refused` where it is not."""
-        found = self._chosen.get(type)
+        found = self.chosen.get(type)
         if found is None:
             array = type.inner if isinstance(type, RefType) else type
             found = self.mesh
@@ -81,7 +81,7 @@ class Scope:
                     (mesh for mesh in (self.mesh, *self.others) if all(axis in mesh for axis in mentioned)), found
                 )
             well_formed(type, found)
-            self._chosen[type] = found
+            self.chosen[type] = found
         return found
 
     def inside(self, mesh: Mesh) -> Scope:
@@ -173,21 +173,21 @@ class Checker:
     def _judge(
         self, equation: Equation, operands: Sequence[Given], scope: Scope, key: tuple[object, ...]
     ) -> tuple[Typing, tuple[Inner, ...]]:
-        if any(isinstance(operand, _Several) for operand in operands):
+        if "_" in equation.inputs and any(isinstance(operand, _Several) for operand in operands):
             return self._judge_several(equation, operands, scope)
         try:
             self._printed_well(equation, scope)
-            known = [operand for operand in operands if operand is not None and not isinstance(operand, _Several)]
-            if len(known) < len(operands):
+            if None in operands:
                 # A refusal before this one left an operand without a type.
                 return Typing(equation.types), ()  # type: ignore[arg-type]
+            known = cast("Sequence[Operand]", operands)
             primitive = TABLE.get(equation.primitive)
             if primitive is None or equation.cell is not None:
                 from calculus.forms import form
 
                 typing, inner, memoised = form(self, equation, known, scope)
             else:
-                mesh = _common_mesh(equation, known, scope)
+                mesh = _common_mesh(equation, known, scope) if scope.others else scope.mesh
                 typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
                 if None in equation.types:
                     self._inferred_well(equation, typing, scope)
@@ -249,7 +249,7 @@ class Checker:
 
     def _printed_well(self, equation: Equation, scope: Scope) -> None:
         for index, type in enumerate(equation.types):
-            if type is not None:
+            if type is not None and type not in scope.chosen:
                 try:
                     scope.mesh_of(type)
                 except Refused as refused:

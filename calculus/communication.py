@@ -46,14 +46,14 @@ class Collective(NamedTuple):
     subject: int = -1
 
     @property
-    def wire(self) -> Fraction | None:
+    def wire(self) -> int | Fraction | None:
         """Bytes each device sends on a ring."""
         if self.payload is None or self.group is None:
             return None
         if self.kind == PERMUTE:
-            return Fraction(self.payload)
-        rounds = 2 if self.kind == ALL_REDUCE else 1
-        return Fraction(rounds * (self.group - 1) * self.payload, self.group)
+            return self.payload
+        sent = (2 if self.kind == ALL_REDUCE else 1) * (self.group - 1) * self.payload
+        return Fraction(sent, self.group) if sent % self.group else sent // self.group
 
     def of(self, subject: int) -> Collective:
         """This collective with its subject set."""

@@ -124,15 +124,15 @@ class _Pricing:
         """Whether the body and all bodies inside it communicate nothing, dead or alive."""
         found = self._silent.get(id(checked))
         if found is None:
-            found = all(
-                not effect.collectives and all(self.silent(inner.body) for inner in effect.inner)
-                for effect in checked.effects
-            )
-            self._silent[id(checked)] = found
+            found = self._silent[id(checked)] = all(map(self._says_nothing, checked.effects))
         return found
 
+    def _says_nothing(self, effect: Effect) -> bool:
+        return not effect.collectives and all(self.silent(inner.body) for inner in effect.inner)
+
     def _price(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
-        alive, _, needed = self.live(checked, used)
+        first = next((effect.at for effect in checked.effects if not self._says_nothing(effect)), 0)
+        alive, _, needed = self._find_live(checked, used, first)  # what stands before costs nothing, dead or alive
         equations = checked.program.equations
         rows: dict[tuple[object, ...], Charge] = {}
         moved: set[tuple[object, ...]] = set()
@@ -162,29 +162,32 @@ class _Pricing:
     def live(self, checked: Checked, used: frozenset[int]) -> _Live:
         """What the used results of a body need."""
         used = self._bounded(checked, used)
-        key = (id(checked), used)
-        found = self._live.get(key)
-        if found is not None:
-            return found
+        found = self._live.get((id(checked), used))
+        if found is None:
+            found = self._live[id(checked), used] = self._find_live(checked, used)
+        return found
+
+    def _find_live(self, checked: Checked, used: frozenset[int], first: int = 0) -> _Live:
+        """The same, of the equations from a place on; then `reads` is not to be relied on."""
         program = checked.program
         inner_of = {effect.at: effect.inner for effect in checked.effects if effect.inner}
         needed: set[Atom] = {atom for index, atom in enumerate(program.outputs) if index in used}
         alive: set[int] = set()
+        unused, need, keep = needed.isdisjoint, needed.update, alive.add
         index = len(program.equations)
-        for equation in reversed(program.equations):
+        for equation in reversed(program.equations[first:] if first else program.equations):
             index -= 1
             binders = equation.binders
-            if needed.isdisjoint(binders) and binders and equation.primitive not in EFFECTFUL and equation.cell is None:
+            if unused(binders) and binders and equation.primitive not in EFFECTFUL and equation.cell is None:
                 continue
-            alive.add(index)
+            keep(index)
             if index in inner_of:
-                needed.update(self._needed_by(inner_of[index], equation.inputs, binders, needed))
+                need(self._needed_by(inner_of[index], equation.inputs, binders, needed))
             else:
-                needed.update(equation.inputs)
+                need(equation.inputs)
         inputs = (*program.constants, *program.inputs)
         reads = frozenset(index for index, name in enumerate(inputs) if name in needed)
-        found = self._live[key] = _Live(alive, reads, needed)
-        return found
+        return _Live(alive, reads, needed)
 
     def _needed_by(
         self, inners: Iterable[Inner], inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]

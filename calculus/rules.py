@@ -15,9 +15,10 @@ from calculus.judgments import rule
 from calculus.meshes import Mesh
 from calculus.parameters import Spec, spec
 from calculus.placement import conflict, derived_lists, placed, repeated
-from calculus.primitives.declaration import Primitive, Site
+from calculus.primitives.declaration import EVERYTHING, Primitive, Site
 from calculus.programs import Literal, Parameters
 from calculus.refusals import Place, refuse
+from calculus.schemes import Shape
 from calculus.states import state_of_result
 from calculus.types import ArrayType, Axes, Type, array_type, same
 from calculus.uses import Operand, Use
@@ -47,14 +48,10 @@ def has_type(
 
     Where the primitive takes a target, the target's dims replace the derived ones, and finishing is what it costs.
     """
-    types = tuple([_array(primitive, index, operand) for index, operand in enumerate(operands)])
-    site = Site(
-        parameters,
-        tuple([() if type is None else type.shape for type in types]),
-        tuple([None if type is None else type.dtype for type in types]),
-        printed,
-    )
-    _arity(primitive, len(types))
+    arrays, types, shapes, given, memory, plain, quiet = _gathered(primitive, operands)
+    site = Site(parameters, shapes, given, printed)
+    if len(operands) != len(primitive.operands):
+        _arity(primitive, len(operands))
     scheme = primitive.scheme(site)
     if len(scheme.results) != len(printed):
         raise refuse(
@@ -64,29 +61,30 @@ def has_type(
             place=Place("binder", min(len(printed), len(scheme.results))),
         )
     dtypes = primitive.dtypes(site)
-    _accepted(primitive, types)
-    memory = _one_memory(types)
-    arrays = tuple([operand if isinstance(operand, ArrayType) else None for operand in operands])
-    plain = all(type is None or type.plain for type in arrays)
+    if primitive.accepts != EVERYTHING:
+        _accepted(primitive, types)
     found: list[Type] = []
     collectives: tuple[Collective, ...] = ()
     for number, dtype in enumerate(dtypes):
         said = printed[number]
-        target = _target(primitive, parameters, said)
-        if plain and not _asks(target):
-            bare = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
-            if said is None or said.canonical is bare:
-                # nothing is cut, pending or varying: a short way to the same conclusion
-                found.append(bare)
-                continue
-        use = Use(primitive, site, scheme, tuple(operands), arrays, mesh, number, target is not None)
-        result, effect = _result(use, dtype, memory, target)
+        target, hidden = _target(primitive, parameters) if primitive.target else (None, False)
+        if plain and not _asks(target) and (said is None or not isinstance(said, ArrayType) or said.plain):
+            # nothing is cut, pending or varying: a short way to the same conclusion
+            result = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
+            found.append(agreeing(result, said, number))
+            continue
+        hidden = hidden and isinstance(said, ArrayType)
+        use = Use(primitive, site, scheme, tuple(operands), arrays, mesh, number, hidden or target is not None)
+        result, effect = _result(use, dtype, memory, target, quiet)
         found.append(result)
-        collectives += effect
+        if effect:
+            collectives += effect
     return Typing(tuple(found), collectives)
 
 
-def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[ArrayType, tuple[Collective, ...]]:
+def _result(
+    use: Use, dtype: str, memory: str, target: Spec | None, quiet: bool
+) -> tuple[ArrayType, tuple[Collective, ...]]:
     number, scheme, mesh, printed = use.number, use.scheme, use.mesh, use.site.printed[use.number]
     indices = scheme.results[number]
     shape = scheme.shape(indices)
@@ -100,25 +98,36 @@ def _result(use: Use, dtype: str, memory: str, target: Spec | None) -> tuple[Arr
         asked = array_type(dtype, shape, lists, (), target.unreduced, target.reduced, target.kind, memory)
         _asked_as_printed(asked, said, number)
         said = said or asked
-        for dispute in disputes:
-            # Along a marked axis nothing may move, so there the operands' own cuts must agree.
-            cut = {axis for axes in dispute.lists for axis in axes}
-            if any(cut & {*type.unreduced, *type.reduced} for type in (said, *use.arrays) if type is not None):
-                raise conflict(use, dispute)
+    elif use.targeted and said is not None:
+        lists = said.axes  # the printed type is the target
     elif derived is not None:
         lists = derived
-        repeated(use, lists, dtype)
+        if not (said is not None and said.axes == lists):  # a printed type is known to be well formed
+            repeated(use, lists, dtype)
     else:
         raise conflict(use, None)
-    unreduced, reduced, kind = state_of_result(use, place, lists, said)
-    varying = _variation(use.arrays, mesh)
-    result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
+    for dispute in disputes:
+        # Along a marked axis nothing may move, so there the operands' own cuts must agree.
+        cut = {axis for axes in dispute.lists for axis in axes}
+        if any(cut & {*type.unreduced, *type.reduced} for type in (said, *use.arrays) if type is not None):
+            raise conflict(use, dispute)
+    if quiet and said is not None and not said.marked:
+        result = said if _is(said, dtype, lists, memory) else array_type(dtype, shape, lists, memory=memory)
+    else:
+        unreduced, reduced, kind = state_of_result(use, place, lists, said)
+        varying = _variation(use.arrays, mesh)
+        result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
     agreeing(result, printed, number)
     if not (place or disputes) or (derived == lists and scheme.roles.keys().isdisjoint(place)):
         return result, ()  # nothing is cut, or everything stays as it is cut
     if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh)
+
+
+def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool:
+    """Whether a type of the right shape is the unmarked one with these lists."""
+    return type.dtype == dtype and type.axes == lists and type.memory == memory and not (type.varying or type.weak)
 
 
 def _regrouped(
@@ -135,19 +144,62 @@ def _regrouped(
     return move(before, array_type(result.dtype, result.shape, result.axes), mesh)
 
 
-def _array(primitive: Primitive, index: int, operand: Operand) -> ArrayType | None:
-    if isinstance(operand, Literal):
-        type = operand.type
-        if type is None:
-            return None
-    else:
-        type = operand
-    if isinstance(type, ArrayType):
-        return type
-    raise refuse(
-        "dtype",
-        f"operand {index} of {primitive.name} is {type}, which is not an array",
-        because="a primitive of the table computes on arrays",
+class _Gathered(NamedTuple):
+    """The operands, once over: the types of arrays (`None` for a literal), of all (`None` where a literal prints none),
+    shapes, dtypes, the memory they share, whether no array is cut, pending or varying, and whether none is pending or
+    varying."""
+
+    arrays: tuple[ArrayType | None, ...]
+    types: tuple[ArrayType | None, ...]
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[str | None, ...]
+    memory: str
+    plain: bool
+    quiet: bool
+
+
+def _gathered(primitive: Primitive, operands: Sequence[Operand]) -> _Gathered:
+    arrays: list[ArrayType | None] = []
+    types: list[ArrayType | None] = []
+    shapes: list[Shape] = []
+    dtypes: list[str | None] = []
+    memory: str | None = None
+    plain = quiet = True
+    for index, operand in enumerate(operands):
+        literal = isinstance(operand, Literal)
+        type = operand.type if isinstance(operand, Literal) else operand
+        arrays.append(None if literal or not isinstance(type, ArrayType) else type)
+        if isinstance(type, ArrayType):
+            types.append(type)
+            shapes.append(type.shape)
+            dtypes.append(type.dtype)
+            if type.rank or type.memory:
+                if memory is not None and memory != type.memory:
+                    raise _two_memories(index, memory, type)
+                memory = type.memory
+            if not (literal or type.plain):
+                plain = False
+                quiet = quiet and not (type.marked or type.varying)
+        elif type is None:
+            types.append(None)
+            shapes.append(())
+            dtypes.append(None)
+        else:
+            raise refuse(
+                "dtype",
+                f"operand {index} of {primitive.name} is {type}, which is not an array",
+                because="a primitive of the table computes on arrays",
+                place=Place("operand", index),
+            )
+    return _Gathered(tuple(arrays), tuple(types), tuple(shapes), tuple(dtypes), memory or "", plain, quiet)
+
+
+def _two_memories(index: int, memory: str, type: ArrayType) -> Exception:
+    return refuse(
+        "memory",
+        f"operand {index} is in {type.memory or 'device'} memory, an operand before it in {memory or 'device'}",
+        because="a device computes on arrays in one memory",
+        help="insert a device_put",
         place=Place("operand", index),
     )
 
@@ -166,7 +218,7 @@ def _arity(primitive: Primitive, count: int) -> None:
 
 
 def _accepted(primitive: Primitive, types: Sequence[ArrayType | None]) -> None:
-    if primitive.accepts == "fiubco" or not types:
+    if not types:
         return
     first = next((type for type in types if type is not None), None)
     if primitive.accepts == "o" if first is None else first.dtype_class not in primitive.accepts:
@@ -179,35 +231,12 @@ def _accepted(primitive: Primitive, types: Sequence[ArrayType | None]) -> None:
         )
 
 
-def _one_memory(types: Sequence[ArrayType | None]) -> str:
-    found: str | None = None
-    for index, type in enumerate(types):
-        if type is None or (not type.rank and type.memory == ""):
-            continue
-        if found is not None and type.memory != found:
-            raise refuse(
-                "memory",
-                f"operand {index} is in {type.memory or 'device'} memory, an operand before it in {found or 'device'}",
-                because="a device computes on arrays in one memory",
-                help="insert a device_put",
-                place=Place("operand", index),
-            )
-        found = type.memory
-    return found or ""
-
-
-def _target(primitive: Primitive, parameters: Parameters, printed: Type | None) -> Spec | None:
-    """The sharding that was asked for: by a parameter, or by the printed type where JAX prints no parameter."""
-    if not primitive.target:
-        return None
+def _target(primitive: Primitive, parameters: Parameters) -> tuple[Spec | None, bool]:
+    """The sharding that a parameter asks for, and whether the printed type asks, where JAX prints no parameter."""
     for name in ("out_sharding", "sharding"):
         if name in parameters:
-            asked = spec(parameters[name], name)
-            if asked is not None or primitive.target == "printed":
-                return asked
-    if primitive.target == "printed" and isinstance(printed, ArrayType):
-        return Spec(printed.axes, printed.unreduced, printed.reduced, printed.kind)
-    return None
+            return spec(parameters[name], name), False
+    return None, primitive.target == "printed"
 
 
 def _asked_as_printed(asked: ArrayType, printed: ArrayType | None, number: int) -> None:

@@ -190,10 +190,9 @@ class _Reader(Pieces):
         text, line = self.text, self.line
         margin = body.margin
         scan = _EQUATION.match
-        heads, types, atoms = self.heads, self.types, self.atoms
-        atom = atoms.__getitem__
-        add = body.equations.append
         end = self.position
+        heads, types, atoms = self.heads, self.types, self.atoms
+        add = body.equations.append
         try:
             while (matched := scan(text, end)) is not None:
                 blanks, name, type, others, head, operands, comment = matched.groups()
@@ -212,7 +211,7 @@ class _Reader(Pieces):
                     Equation(
                         primitive,
                         parameters,
-                        tuple(map(atom, operands.split())),
+                        tuple([atoms[operand] for operand in operands.split()]),
                         names,
                         its_types,
                         line,

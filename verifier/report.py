@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from calculus.refusals import Family, Refusal
 from grammar.render import render
@@ -16,8 +16,7 @@ Verdict: TypeAlias = Literal["ok", "refused", "malformed"]
 STATUS: dict[Verdict, int] = {"ok": 0, "refused": 1, "malformed": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One collective that an equation performs.
 
     line: of the equation, from 1. kind: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all` or

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import TypeAlias
+
 from calculus.parameters import bad, required, sequence, whole_numbers
 from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
+from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
 from calculus.types import SHORT_NAMES, dtype_class
@@ -11,16 +15,25 @@ from calculus.types import SHORT_NAMES, dtype_class
 
 def _dot_scheme(site: Site) -> Scheme:
     """`([b,i,k], [b,k,j]) -> [b,i,j]`, k reduced by sum: `dimension_numbers` = (contracting, batch), each a pair."""
-    name = "dimension_numbers"
-    pairs = [sequence(pair, name) for pair in sequence(required(site.parameters, name), name)]
-    if len(pairs) != 2 or any(len(pair) != 2 for pair in pairs):
-        raise bad(name, site.parameters[name], "((contracting, contracting), (batch, batch))")
-    (left, right), (left_batch, right_batch) = ([whole_numbers(side, name) for side in pair] for pair in pairs)
-    scheme = contraction(site.shapes[0], site.shapes[1], (left, right), (left_batch, right_batch))
+    scheme = contraction(site.shapes[0], site.shapes[1], *_paired_dims(site.parameters))
     monoid = _dot_monoid(site)
     if monoid == "sum":
         return scheme
     return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, monoid))
+
+
+_Pair: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
+
+
+@lru_cache(maxsize=1024)
+def _paired_dims(parameters: Parameters) -> tuple[_Pair, _Pair]:
+    """The contracting and the batch dims, each of the left and of the right operand."""
+    name = "dimension_numbers"
+    pairs = [sequence(pair, name) for pair in sequence(required(parameters, name), name)]
+    if len(pairs) != 2 or any(len(pair) != 2 for pair in pairs):
+        raise bad(name, parameters[name], "((contracting, contracting), (batch, batch))")
+    (left, right), (left_batch, right_batch) = ([whole_numbers(side, name) for side in pair] for pair in pairs)
+    return (left, right), (left_batch, right_batch)
 
 
 def _dot_monoid(site: Site) -> str:

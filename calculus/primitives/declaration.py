@@ -42,6 +42,10 @@ Kernel: TypeAlias = Callable[..., Any]
 """`kernel(np, parameters, *blocks)`: the function the primitive computes, given numpy (loaded by whoever runs it)."""
 
 
+EVERYTHING: Final = "fiubco"
+"""All classes of dtypes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """One row of the table.
@@ -65,7 +69,7 @@ class Primitive:
     dtypes: DtypesOf
     target: str = ""
     kernel: Kernel | None = None
-    accepts: str = "fiubco"
+    accepts: str = EVERYTHING
     joins: str = ""
 
     def signature(self, site: Site) -> str:
