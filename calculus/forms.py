@@ -23,6 +23,7 @@ from calculus.resharding import device_put, reshard, sharding_constraint
 from calculus.rules import Typing
 from calculus.types import ArrayType, Type, array_type
 from calculus.uses import Operand, operand_type
+from calculus.wellformed import ELEMENTS
 
 if TYPE_CHECKING:
     from calculus.checking import Checked, Checker, Scope
@@ -190,7 +191,7 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     """
     program = _program(equation, "jaxpr")
     length = dim(required(equation.parameters, "length"), "length")
-    if isinstance(length, int) and length < 0:
+    if isinstance(length, int) and not 0 <= length <= ELEMENTS:
         raise bad("length", str(length), "a number of iterations")
     times = length if isinstance(length, int) else None
     label = f"scan x{length}"
