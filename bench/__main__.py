@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     load()
     results = [_measured(name, asked.rounds) for name in asked.programs]
     start = spread([child("-m", "verifier", "check", str(SEED)) for _ in range(5)])
-    report = {
+    report: dict[str, Any] = {
         "python": platform.python_version(),
         "jax": _jax_version(),
         "once": apart(ONCE, 3),

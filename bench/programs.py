@@ -87,7 +87,8 @@ class Llama:
         found = _NAME.fullmatch(name)
         if found is None:
             raise ValueError(
-                f"{name} is no program: llama_MODE_KIND_unrollN or ..._scanN, MODE one of {', '.join(CUTS)}, KIND fwd or grad"
+                f"{name} is no program: write llama_MODE_KIND_unrollN or llama_MODE_KIND_scanN, MODE one of "
+                f"{', '.join(CUTS)}, KIND fwd or grad, N from 1 to 99"
             )
         return cls(found[1], found[2] == "grad", found[3] == "scan", int(found[4]))
 
@@ -150,16 +151,16 @@ class Llama:
             return self.at_use(weights[name], LAYER[name])
 
         # Under tp the contracted dims are sharded on model, so the sum needs a target.
-        target = {"out_sharding": P("data", None, None)} if self.mode == "tp" else {}
+        target = P("data", None, None) if self.mode == "tp" else None
         calm = normalised(stream, use("norm_1"))
         queries, keys, values = (jnp.einsum("btw,whk->bthk", calm, use(name)) for name in ("queries", "keys", "values"))
         attended = attention(turned(queries), turned(keys), values)
-        stream = stream + jnp.einsum("bthk,hkw->btw", attended, use("output"), **target)
+        stream = stream + jnp.einsum("bthk,hkw->btw", attended, use("output"), out_sharding=target)
         calm = normalised(stream, use("norm_2"))
         hidden = jax.nn.silu(calm @ use("gate")) * (calm @ use("up"))
-        if target:
-            return stream + jnp.einsum("btf,fw->btw", hidden, use("down"), **target)
-        return stream + hidden @ use("down")
+        if target is None:
+            return stream + hidden @ use("down")
+        return stream + jnp.einsum("btf,fw->btw", hidden, use("down"), out_sharding=target)
 
 
 def normalised(stream: jax.Array, gain: jax.Array) -> jax.Array:

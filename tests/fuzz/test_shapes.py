@@ -1,0 +1,42 @@
+"""Texts of one shape each, small and large: linear time, whatever they are."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tests.fuzz.promise import MESH, SECONDS, answer, seconds
+from tests.fuzz.shapes import SHAPES
+
+pytestmark = pytest.mark.fuzz
+
+#: how much longer a text of four times the size may take; linear is 4, quadratic 16
+GROWTH = 9.0
+#: characters of the smaller text
+SIZE = 100_000 if SECONDS else 12_000
+#: CPU seconds below which nothing is said about growth
+NOISE = 0.05
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_small(name: str) -> None:
+    for n in (0, 1, 2, 3, 7):
+        text = SHAPES[name](n)
+        answer(text)
+        answer(text, *MESH)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_linear_time(name: str) -> None:
+    """From a text of some kilobytes to one four times as large, CPU time grows less than GROWTH-fold, in one of three
+    trials, since other processes disturb."""
+    n = max(50, 400 * SIZE // len(SHAPES[name](400)))
+    small, large = SHAPES[name](n), SHAPES[name](4 * n)
+    answer(large)
+    for _ in range(3):
+        gc.collect()
+        less, more = seconds(small), seconds(large)
+        if more < max(NOISE, GROWTH * less):
+            return
+    raise AssertionError(f"{name}: {len(small)} characters take {less:.3f} s, {len(large)} take {more:.3f} s")
