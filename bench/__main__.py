@@ -37,6 +37,8 @@ TIMES_FASTER: Final = 8.0
 START: Final = 0.6  # CPU seconds of `shardproof check` on a seed file
 
 CHECKED: Final = "text to checked program"
+REPORTED: Final = "text to priced report"
+OBJECTS: Final = "objects to checked program"
 FAST: Final = "fast reader alone"
 LARK: Final = "lark reader alone"
 JAX: Final = "jax._src.core.check_jaxpr"
@@ -105,9 +107,12 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
     from jax._src import core
 
     from bench.programs import AXES, Llama
+    from calculus.checking import Checker
     from grammar.fast import read_fast
     from grammar.parse import parse_document
+    from grammar.read import read
     from verifier.texts import check_text
+    from verifier.with_jax.convert import convert
 
     jaxpr = Llama.named(name).trace()
     text = f"{jaxpr}\n"
@@ -116,7 +121,9 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
     if report.verdict != "ok" or read_fast(text) != parse_document(text):
         raise SystemExit(f"{name}: the verdict is {report.verdict}, or the two readers differ: {report.refusals[:3]}")
     contestants: dict[str, Callable[[], object]] = {
-        CHECKED: lambda: check_text(text, [mesh], name),
+        CHECKED: lambda: Checker([mesh]).check(read(text).program),
+        REPORTED: lambda: check_text(text, [mesh], name),
+        OBJECTS: lambda: Checker([mesh]).check(convert(jaxpr).program),
         FAST: lambda: read_fast(text),
         LARK: lambda: parse_document(text),
         JAX: lambda: core.check_jaxpr(jaxpr),

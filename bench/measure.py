@@ -64,8 +64,8 @@ def load() -> None:
 
 
 def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> tuple[Runs, dict[str, float]]:
-    """Run all contestants once per round, in an order that moves on by one each round, from cleared caches and with
-    the garbage collector off for all. Returns the runs, and the time that each one's very first run took, which is
+    """Run all contestants once per round, in an order that moves on by one each round, from cleared leaf caches and
+    with the garbage collector off for all. Returns the runs, and the time that each one's first run took, which is
     not among them."""
     names = list(contestants)
     first = {name: _once(contestants[name]) for name in names}
@@ -78,11 +78,14 @@ def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> tup
 
 
 def _once(contestant: Callable[[], object]) -> float:
-    forget()
+    """CPU seconds of one run, right after one that does not count: what others, and the collector's walk over all that
+    they hold, have left in the processor's caches is nobody's business."""
     gc.collect()
     collecting = gc.isenabled()
     gc.disable()
     try:
+        contestant()
+        forget()
         start = time.process_time()
         contestant()
         return time.process_time() - start

@@ -35,6 +35,8 @@ _EQUATION: Final = re.compile(
     r"(?: |(?=\n))([ -\"$-~]*+)(?:(?<= )# ([^\n]*+))?+\n(?!\1 )",
     re.ASCII,
 )
+_EQUATIONS: Final = re.compile(f"{_EQUATION.pattern}|", re.ASCII)  # the empty match ends a run of equations
+_UNSEEN: Final = "\0"  # the margin of a body of which no line is read yet
 _MESH: Final = re.compile(r"# mesh:([^\n]*+)\n")
 _LET: Final = re.compile(r"let ([^\s=(){},;]++) = (?=\{ lambda )")
 _QUOTED: Final = re.compile(r"(?<=[(\[{ =])'[^'\\\n]*+'(?=[)\]},:])")
@@ -188,16 +190,15 @@ class _Reader(Pieces):
     def run(self, body: Body) -> None:
         """All equations from here on that `_EQUATION` takes whole."""
         text, line = self.text, self.line
-        margin = body.margin
-        scan = _EQUATION.match
+        margin = _UNSEEN if body.margin is None else body.margin
         end = self.position
         heads, types, atoms = self.heads, self.types, self.atoms
         add = body.equations.append
         try:
-            while (matched := scan(text, end)) is not None:
+            for matched in _EQUATIONS.finditer(text, end):  # each begins where the one before it ended
                 blanks, name, type, others, head, operands, comment = matched.groups()
                 if blanks != margin:
-                    if margin is not None:
+                    if margin != _UNSEEN or blanks is None:
                         break
                     body.margin = margin = blanks
                 primitive, parameters, height = heads[head]

@@ -32,6 +32,7 @@ def clear() -> None:
     _TYPES.clear()
     _LITERALS.clear()
     _VALUES.clear()
+    _LATEST.clear()
 
 
 # Types
@@ -165,9 +166,14 @@ _LEAF: Final = re.compile(
     r"|(<lambda>|\*)",
     re.ASCII,
 )
+_NUMBERS: Final = re.compile(r"((?:0|-?[1-9]\d{0,17})(?:, (?:0|-?[1-9]\d{0,17}))*+)(,?)([)\]}])", re.ASCII)
 _KEYWORD: Final = re.compile(r"([A-Za-z_]\w*+)=", re.ASCII)
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _NAMED: Final[dict[str, Value]] = {"None": None, "True": True, "False": False}
+
+
+_LATEST: Final[dict[str, tuple[str, Value]]] = {}
+"""The latest call of each name, by the text of its arguments: the mesh of a sharding is that of the one before."""
 
 
 def value_of(text: str) -> Value:
@@ -209,14 +215,24 @@ def value_at(text: str, start: int, depth: int = 0) -> tuple[Value, int]:
         return Word(matched[8]), end
     name = matched[5]
     if matched[6]:
-        return _call(text, end, name, depth + 1)
+        inside, latest = _LATEST.get(name, ("", None))
+        if inside and text.startswith(inside, end):  # the same arguments, to their closing bracket
+            return latest, end + len(inside)
+        value, stop = _call(text, end, name, depth + 1)
+        _LATEST[name] = text[end:stop], value
+        return value, stop
     return (_NAMED[name] if name in _NAMED else Word(name)), end
 
 
 def _sequence(text: str, start: int, opening: str, depth: int) -> tuple[Value, int]:
     """The tuple, list or set that was opened just before `start`."""
+    numbers = _NUMBERS.match(text, start)
     items: list[Value] = []
-    end, comma = _arguments(text, start, _CLOSING[opening], depth, items, None)
+    if numbers is not None and numbers[3] == _CLOSING[opening]:  # nearly all are lists of sizes or dims
+        items += map(int, numbers[1].split(", "))
+        end, comma = numbers.end(), bool(numbers[2])
+    else:
+        end, comma = _arguments(text, start, _CLOSING[opening], depth, items, None)
     if opening == "(":
         if comma != (len(items) == 1):
             raise Odd
