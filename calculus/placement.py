@@ -48,6 +48,8 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
             if not axes:
                 continue
             factors = scheme.operands[index][dim]
+            if len(factors) == 1 and place.get(factors[0]) == axes and factors[0] not in scheme.roles:
+                continue  # cut like an operand before it
             if len(factors) == 1:
                 dealt: list[tuple[int, Axes]] | None = [(factors[0], axes)]
             else:

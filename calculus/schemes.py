@@ -15,7 +15,8 @@ Shape, sharding, linearity, transpose and communication of a primitive are deriv
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from calculus.refusals import Place, refuse
 from calculus.types import Dim
@@ -47,6 +48,8 @@ class Scheme:
     def shape(self, indices: Indices) -> Shape:
         """The shape of an array with this index list."""
         sizes = self.sizes
+        if indices is _in_order(len(indices)):
+            return tuple(sizes[: len(indices)])
         return tuple([sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices])
 
     @property
@@ -81,17 +84,26 @@ def _product(sizes: Iterable[Dim]) -> Dim:
     return found
 
 
+def _in_order(rank: int) -> Indices:
+    """An array whose dims are the first factors, in order; one object for each of the usual ranks."""
+    return _ORDERED[rank] if rank < len(_ORDERED) else _each(range(rank))
+
+
 def _each(factors: Iterable[Factor]) -> Indices:
     """An array that has one dim for each of these factors."""
     return tuple(zip(factors, strict=False))
 
 
-def elementwise(shapes: Sequence[Shape]) -> Scheme:
+_ORDERED: Final = [_each(range(rank)) for rank in range(16)]
+
+
+@lru_cache(maxsize=4096)
+def elementwise(shapes: tuple[Shape, ...]) -> Scheme:
     """All operands aligned: `([i,j], [i,j]) -> [i,j]`. A dim of size 1 meets any size, and a scalar any shape, as JAX
     0.12 prints them. Refuses `shape` where two sizes differ."""
     first = shapes[0] if shapes else ()
     if all(shape == first for shape in shapes):
-        indices = _each(range(len(first)))
+        indices = _in_order(len(first))
         return Scheme((indices,) * len(shapes), (indices,), first)
     rank = max(map(len, shapes))
     sizes: list[Dim] = [1] * rank
@@ -117,7 +129,7 @@ def elementwise(shapes: Sequence[Shape]) -> Scheme:
                 )
             sizes[dim] = size
     operands = [tuple([(dim,) if size == sizes[dim] else () for dim, size in enumerate(shape)]) for shape in shapes]
-    return Scheme(tuple(operands), (_each(range(rank)),), sizes)
+    return Scheme(tuple(operands), (_in_order(rank),), sizes)
 
 
 def contraction(
@@ -175,7 +187,7 @@ def reduction(shape: Shape, axes: Sequence[int], monoid: str, arrays: int = 1) -
         _dim_in_range(axis, shape, "axes")
     if len(set(axes)) != len(axes):
         raise refuse("bad-parameter", f"axes {tuple(axes)} name a dim twice", place=Place("parameter", name="axes"))
-    operand = _each(range(len(shape)))
+    operand = _in_order(len(shape))
     gone = frozenset(axes)
     result = _each(dim for dim in range(len(shape)) if dim not in gone)
     return Scheme((operand,) * arrays, (result,) * arrays, shape, dict.fromkeys(axes, monoid))
@@ -189,7 +201,7 @@ def permutation(shape: Shape, order: Sequence[int]) -> Scheme:
             f"permutation {tuple(order)} is not one of the {len(shape)} dims of the operand",
             place=Place("parameter", name="permutation"),
         )
-    return Scheme((_each(range(len(shape))),), (_each(order),), shape)
+    return Scheme((_in_order(len(shape)),), (_each(order),), shape)
 
 
 def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
@@ -216,7 +228,7 @@ def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
                 place=Place("operand", 0),
             )
         operand.append((target,) if size == result[target] else ())
-    return Scheme((tuple(operand),), (_each(range(len(result))),), result)
+    return Scheme((tuple(operand),), (_in_order(len(result)),), result)
 
 
 def regrouping(shape: Shape, result: Shape) -> Scheme:
@@ -344,12 +356,12 @@ def windowed(shapes: Sequence[Shape], result: Shape, whole: Iterable[int]) -> Sc
                 )
             indices.append((dim,))
         operands.append(tuple(indices))
-    return Scheme(tuple(operands), (_each(range(len(result))),), sizes, roles)
+    return Scheme(tuple(operands), (_in_order(len(result)),), sizes, roles)
 
 
 def creation(shape: Shape) -> Scheme:
     """No operands: `() -> [i,j]`."""
-    return Scheme((), (_each(range(len(shape))),), shape)
+    return Scheme((), (_in_order(len(shape)),), shape)
 
 
 def _dim_in_range(dim: int, shape: Shape, name: str) -> None:
