@@ -24,7 +24,7 @@ from grammar.print import print_document
 from grammar.read import read, read_type
 from tests.fuzz.promise import MESH, SECONDS, STATUS, answer, examples, shown
 from tests.fuzz.shapes import doubling, loops, program
-from tests.fuzz.texts import PRINTED, ROOT, SCRAPS, accidents, documents, scraps, types
+from tests.fuzz.texts import PRINTED, ROOT, SCRAPS, accidents, documents, exchanges, scraps, types
 
 pytestmark = pytest.mark.fuzz
 
@@ -51,8 +51,8 @@ def test_text(text: str, meshed: bool) -> None:
     answer(text, *(MESH if meshed else ()))
 
 
-@tried(400)
-@given(accidents(), st.booleans())
+@tried(800)
+@given(accidents() | exchanges() | exchanges(), st.booleans())
 def test_accidents(text: str, meshed: bool) -> None:
     report = answer(text, *(MESH if meshed else ()))
     event(str(report["verdict"]))

@@ -36,6 +36,35 @@ SCRAPS = [
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _BRACKETS = "()[]{}<>"
 
+#: what may stand in each other's place, and some more of the kind: types, sizes, names, primitives, parameters, numbers
+_ALIKE = [
+    (
+        re.compile(r"(?<=:)\w[\w<>]*\[[^\[\]\n]*\](?:\{[^{}\n]*\})?"),
+        [
+            "f32[4]",
+            "f32[8@X]{U:Y}",
+            "f32[8]{R:X}",
+            "f32[8]{V:X}",
+            "i32[]",
+            "bool[4]",
+            "key<fry>[]",
+            "Ref{f32[4]}",
+            "Tok",
+        ],
+    ),
+    (re.compile(r"(?<=[\[,])\d+(?:@\w+)?(?=[\],])"), ["0", "1", "8@X", "8@(X,Y)", "b", "9223372036854775807"]),
+    (re.compile(r"\b[a-z]{1,2}\b(?=[ \n,])"), ["a", "b", "_", "1.0:f32[]", "0:i32[]", "0.0"]),
+    (
+        re.compile(r"(?<== )[a-z_]\w*"),
+        ["psum", "all_gather", "add", "dot_general", "while", "scan", "cond", "sort", "cumsum", "gather"],
+    ),
+    (
+        re.compile(r"\b\w+=[^\s\[\]{}]+"),
+        ["axes=(0,)", "length=7", "dimension=1", "jaxpr=None", "axes=('X',)", "unroll=1"],
+    ),
+    (re.compile(r"(?<=[( ])-?\d+(?=[,)])"), ["-1", "0", "1", "2", "99", "None", "'X'", "b"]),
+]
+
 
 @st.composite
 def accidents(draw: st.DrawFn) -> str:
@@ -69,6 +98,20 @@ def accidents(draw: st.DrawFn) -> str:
         else:
             parts[one], parts[other] = parts[other], parts[one]
         text = ("\n" if kind < 6 else "").join(parts)
+    return text
+
+
+@st.composite
+def exchanges(draw: st.DrawFn) -> str:
+    """A printed program, still one in form, in which one to three types, sizes, names, primitives or parameters stand
+    where others of their kind stood."""
+    text = draw(st.sampled_from(SHORT))
+    for _ in range(draw(st.integers(1, 3))):
+        pattern, others = draw(st.sampled_from(_ALIKE))
+        alike = list(pattern.finditer(text))
+        if alike:
+            one, other = draw(st.sampled_from(alike)), draw(st.sampled_from(alike))
+            text = text[: one.start()] + draw(st.sampled_from([other[0], *others])) + text[one.end() :]
     return text
 
 
