@@ -159,4 +159,4 @@ def _one_to_one(before: Type | None, after: Type | None) -> bool:
     if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
         return False
     sizes = [sorted(str(size) for size in type.shape if size != 1) for type in (before, after)]
-    return bool(sizes[0]) and sizes[0] == sizes[1]
+    return sizes[0] == sizes[1]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
 from calculus.programs import Document, Equation, Literal, Program
 from calculus.refusals import Refusal
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from verifier.with_jax.lines import Lines
     from verifier.with_jax.trace import Trace
 
-_LAST_KEYS: Final = re.compile(r"(?:\[[^\[\]]*\]|\.\w+)+$")
+_KEY: Final = re.compile(r"\[[^\[\]]*\]|\.\w+")
 
 
 @dataclass(slots=True)
@@ -153,28 +154,31 @@ def _user_line(lines: Lines, place: int) -> int:
 
 
 def _value(charge: Charge, inputs: Sequence[str | None], traced: Trace) -> str:
-    """The input that is moved, or the output that the result becomes; an output with the name of an input's leaf is
-    called that leaf's gradient or update."""
+    """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input
+    whose keys end the paths of all these outputs, else the outputs' own paths."""
     found = origin(charge)
     if found is not None and found < len(inputs):
         return inputs[found] or ""
     paths = [traced.outputs[index] for index in sorted(destinations(charge)) if index < len(traced.outputs)]
     if not paths:
         return ""
-    leaves = {_leaf(path) for path in paths}
-    if len(leaves) == 1:
-        (leaf,) = leaves
-        twin = next((path for path in inputs if path and leaf and path.endswith(leaf)), None)
-        if twin is not None:
-            return f"gradient of {twin}"
+    ends = [_keys(path) for path in paths]
+    twins = [
+        path
+        for path in inputs
+        if path and (keys := _keys(path)) and all(end[-len(keys) :] == keys and len(end) > len(keys) for end in ends)
+    ]
+    if twins:
+        what = "update" if charge.collective.kind == ALL_GATHER else "gradient"
+        return f"{what} of {max(twins, key=lambda path: len(_keys(path)))}"
     return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
-def _leaf(path: str) -> str:
-    """The keys of a path below the result's own place: `[0]['layers'][3]` is `['layers'][3]` of result 0."""
-    keys = _LAST_KEYS.search(path)
-    found = keys.group() if keys else ""
-    return re.sub(r"^(?:\[\d+\]|\.\w+)*(?=\[')", "", found)
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of a path, in order: `params['up'].kernel.value` has `['up']` and `.kernel`, since a variable's value is
+    the variable."""
+    found = _KEY.findall(path)
+    return tuple(found[:-1] if found and found[-1] == ".value" else found)
 
 
 def _in_their_words(
