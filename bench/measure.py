@@ -63,18 +63,16 @@ def load() -> None:
                 importlib.import_module(found.name)
 
 
-def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> tuple[Runs, dict[str, float]]:
-    """Run all contestants once per round, in an order that moves on by one each round, from cleared leaf caches and
-    with the garbage collector off for all. Returns the runs, and the time that each one's first run took, which is
-    not among them."""
+def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
+    """Run all contestants once per round, in an order that moves on by one each round, from cleared caches and with
+    the garbage collector off for all."""
     names = list(contestants)
-    first = {name: _once(contestants[name]) for name in names}
     runs: Runs = {name: [] for name in names}
     for number in range(rounds):
         start = number % len(names)
         for name in names[start:] + names[:start]:
             runs[name].append(_once(contestants[name]))
-    return runs, first
+    return runs
 
 
 def _once(contestant: Callable[[], object]) -> float:
