@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.meshes import LARGEST, MOST_AXES, Axis, AxisMode, Mesh
 from calculus.refusals import Refused
-from grammar.meshes import LARGEST, MOST_AXES, parse_meshes
+from grammar.meshes import parse_meshes
 
 
 @pytest.mark.parametrize("text", ["X=4,Y=2", "X=4, Y=2", "  X = 4 ,\tY=2 ", "X=04,Y=2", "X=4:explicit,Y=2"])
