@@ -115,7 +115,7 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
     from grammar.parse import parse_document
     from grammar.read import read
     from verifier.texts import check_text
-    from verifier.with_jax.convert import convert
+    from verifier.with_jax.objects import check_objects
 
     jaxpr = Llama.named(name).trace()
     text = f"{jaxpr}\n"
@@ -126,7 +126,7 @@ def _measured(name: str, rounds: int) -> dict[str, Any]:
     contestants: dict[str, Callable[[], object]] = {
         CHECKED: lambda: Checker([mesh]).check(read(text).program),
         REPORTED: lambda: check_text(text, [mesh], name),
-        OBJECTS: lambda: Checker([mesh]).check(convert(jaxpr).program),
+        OBJECTS: lambda: check_objects(jaxpr, [mesh]),
         FAST: lambda: read_fast(text),
         LARK: lambda: parse_document(text),
         JAX: lambda: core.check_jaxpr(jaxpr),

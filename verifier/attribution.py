@@ -8,12 +8,14 @@ other values on the way belongs to nobody, and is known by its line alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import functools
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from calculus.checking import Checked
 from calculus.effects import Charge, Inner
-from calculus.programs import Equation, Program, bodies
+from calculus.programs import Equation, Literal, Program, bodies
 from calculus.types import ArrayType, Type
 
 #: one operand in, the same elements (or some of them) out
@@ -23,136 +25,205 @@ _BACK: Final = frozenset(
      "vary_unreduced_cast_p", "sharding_constraint", "device_put", "broadcast_in_dim", "optimization_barrier", "name",
      "all_gather", "all_gather_reduced", "all_gather_invariant"]
 )  # fmt: skip
-_FAR: Final = 10_000
-"""How many equations are followed, at the most."""
+_FAR: Final = 1000
+"""How many equations are followed on from one collective, at the most: more belong to nobody."""
 _DEEP: Final = 16
 """How many calls inside each other are followed."""
 
 
-def origin(charge: Charge) -> int | None:
-    """The input of the whole program (constants first) that the collective moves; `None` where it moves none."""
-    subject = charge.collective.subject
-    if subject < 0:
+class Origin(NamedTuple):
+    """Where a value comes from. input: its position among the whole program's inputs (constants first), `None` where it
+    is none of them. moved: whether it was cast, moved or sliced on the way. maker: the equation that made it, of a
+    value that is no input. literal: the number that it is."""
+
+    input: int | None
+    moved: bool = False
+    maker: Equation | None = None
+    literal: Literal | None = None
+
+
+class Attribution:
+    """The values of one checked program, each body looked through once."""
+
+    def __init__(self, checked: Checked | None, program: Program) -> None:
+        self._checked = checked
+        self._program = program
+        self._bodies: dict[int, _Body] = {}
+
+    def origin(self, charge: Charge) -> int | None:
+        """The input of the whole program that the collective moves; `None` where it moves none."""
+        subject = charge.collective.subject
+        if subject < 0:
+            return None
+        name: object = charge.equation.inputs[subject]
+        for depth in range(len(charge.sites) - 1, -1, -1):
+            checked, _ = charge.sites[depth]
+            position = self._body(checked.program).back(name).input
+            if position is None or depth == 0:
+                return position
+            outer, at = charge.sites[depth - 1]
+            inner = next((one for one in _inners(outer, at) if one.body is checked), None)
+            name = _given(outer.program.equations[at], checked.program, inner, position)
         return None
-    name: object = charge.equation.inputs[subject]
-    for depth in range(len(charge.sites) - 1, -1, -1):
-        checked, _ = charge.sites[depth]
-        position = _back(checked.program, name)
-        if position is None or depth == 0:
-            return position
-        outer, at = charge.sites[depth - 1]
-        name = _given(outer, at, checked, position)
-    return None
+
+    def destinations(self, charge: Charge) -> frozenset[int]:
+        """The outputs of the whole program that the collective's result becomes, element by element."""
+        names: Iterable[str] = charge.equation.binders
+        for depth in range(len(charge.sites) - 1, -1, -1):
+            checked, _ = charge.sites[depth]
+            found = self._on(checked.program, names)
+            if depth == 0 or not found:
+                return frozenset(found)
+            outer, above = charge.sites[depth - 1]
+            binders = outer.program.equations[above].binders
+            names = [binders[index] for index in found if index < len(binders)]
+        return frozenset()
+
+    def of_operand(self, equation: Equation, index: int) -> Origin:
+        """Where an operand of an equation, in any body, comes from."""
+        programs, holders = self._places
+        program = programs.get(id(equation))
+        name: object = equation.inputs[index]
+        moved = False
+        while program is not None:
+            found = self._body(program).back(name)
+            moved |= found.moved
+            if found.input is None or program is self._program:
+                return found._replace(moved=moved)
+            outer, call, inner = holders[id(program)]
+            name = _given(call, program, inner, found.input)
+            if inner is not None and inner.carry is not None:  # a carry is it in the first iteration, a slice never
+                moved |= inner.operand(found.input, len(call.inputs)) >= inner.carry[0]
+            program = outer
+        return Origin(None, moved)
+
+    @functools.cached_property
+    def _places(self) -> tuple[dict[int, Program], dict[int, tuple[Program, Equation, Inner | None]]]:
+        """The body that holds each equation, and the equation that holds each body, by identity."""
+        inners: dict[tuple[int, int], Inner] = {}
+        waiting = [] if self._checked is None else [self._checked]
+        seen: set[int] = set()
+        for body in waiting:  # grows while it is read
+            for effect in body.effects:
+                for inner in effect.inner:
+                    inners.setdefault((id(body.program.equations[effect.at]), id(inner.body.program.equations)), inner)
+                    if id(inner.body) not in seen:
+                        seen.add(id(inner.body))
+                        waiting.append(inner.body)
+        within: dict[int, Program] = {}
+        holders: dict[int, tuple[Program, Equation, Inner | None]] = {}
+        programs = [self._program]
+        for one in programs:  # grows while it is read
+            for equation in one.equations:
+                within.setdefault(id(equation), one)
+                for _, held in bodies(equation.parameters) if equation.parameters else ():
+                    if held is not self._program and id(held) not in holders:
+                        holders[id(held)] = one, equation, inners.get((id(equation), id(held.equations)))
+                        programs.append(held)
+        return within, holders
+
+    def _body(self, program: Program) -> _Body:
+        found = self._bodies.get(id(program))
+        if found is None:
+            found = self._bodies[id(program)] = _Body(program)
+        return found
+
+    def _on(self, program: Program, names: Iterable[str], depth: int = 0) -> set[int]:
+        """The outputs that values become: through equations whose results have their elements."""
+        body = self._body(program)
+        waiting = [name for name in names if name != "_"]
+        reached = set(waiting)
+        carried: dict[int, set[int]] = {}
+        for name in waiting:  # grows while it is read
+            for at, index in body.users.get(name, ()):
+                carried.setdefault(at, set()).add(index)
+                if len(carried) > _FAR:
+                    return set()
+                for binder in self._becomes(program, at, carried[at], index, depth):
+                    if binder not in reached:
+                        reached.add(binder)
+                        waiting.append(binder)
+        return {index for index, atom in enumerate(program.outputs) if isinstance(atom, str) and atom in reached}
+
+    def _becomes(self, program: Program, at: int, carried: set[int], index: int, depth: int) -> Iterable[str]:
+        """The results of an equation that its operand at an index becomes (of a call, all operands so far)."""
+        equation = program.equations[at]
+        inside = [inner for _, inner in bodies(equation.parameters)] if equation.parameters else []
+        if inside:
+            if len(inside) > 1 or depth > _DEEP or len(inside[0].inputs) != len(equation.inputs):
+                return ()
+            found = self._on(inside[0], [inside[0].inputs[one] for one in carried], depth + 1)
+            return [equation.binders[result] for result in found if result < len(equation.binders)]
+        if equation.primitive == "dot_general":
+            return ()
+        before = self._body(program).types.get(str(equation.inputs[index]))
+        after = zip(equation.binders, equation.types, strict=True)
+        return [binder for binder, type in after if binder != "_" and _one_to_one(before, type)]
 
 
-def destinations(charge: Charge) -> frozenset[int]:
-    """The outputs of the whole program that the collective's result becomes, element by element."""
-    names = set(charge.equation.binders)
-    for depth in range(len(charge.sites) - 1, -1, -1):
-        checked, at = charge.sites[depth]
-        found = _forward(checked.program, at + 1, names)
-        if depth == 0 or not found:
-            return frozenset(found)
-        outer, above = charge.sites[depth - 1]
-        binders = outer.program.equations[above].binders
-        names = {binders[index] for index in found if index < len(binders)}
-    return frozenset()
+class _Body:
+    """One body's values: who makes each, and who uses it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.made = {binder: equation for equation in program.equations for binder in equation.binders}
+        self.positions = {name: index for index, name in enumerate((*program.constants, *program.inputs))}
+
+    @functools.cached_property
+    def users(self) -> dict[str, list[tuple[int, int]]]:
+        """The places of the equations that read each name, and which operand it is there."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for at, equation in enumerate(self.program.equations):
+            for index, atom in enumerate(equation.inputs):
+                if isinstance(atom, str):
+                    found.setdefault(atom, []).append((at, index))
+        return found
+
+    @functools.cached_property
+    def types(self) -> dict[str, Type | None]:
+        """The printed type of each name."""
+        program = self.program
+        names = (*program.constants, *program.inputs)
+        found = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
+        for equation in program.equations:
+            found.update(zip(equation.binders, equation.types, strict=True))
+        return found
+
+    def back(self, name: object) -> Origin:
+        """Where a name comes from in this body: cast or moved from one of its inputs, else made."""
+        moved = False
+        seen: set[str] = set()
+        while isinstance(name, str) and name not in seen:
+            seen.add(name)
+            equation = self.made.get(name)
+            if equation is None:
+                return Origin(self.positions.get(name), moved)
+            if equation.primitive not in _BACK or not equation.inputs:
+                return Origin(None, moved, equation)
+            moved = True
+            name = equation.inputs[equation.binders.index(name) if len(equation.binders) > 1 else 0]
+        return Origin(None, moved, literal=name if isinstance(name, Literal) else None)
 
 
-def way_to(checked: Checked, program: Program) -> list[tuple[Checked, int]] | None:
-    """The way from the whole program to a body: each body on it with the place of the equation that holds the next.
-    Empty for the whole program itself, `None` where the body was not reached."""
-    ways: list[tuple[Checked, list[tuple[Checked, int]]]] = [(checked, [])]
-    seen = {id(checked)}
-    for body, way in ways:  # grows while it is read: breadth first
-        if body.program is program:
-            return way
-        for effect in body.effects:
-            for inner in effect.inner:
-                if id(inner.body) not in seen:
-                    seen.add(id(inner.body))
-                    ways.append((inner.body, [*way, (body, effect.at)]))
-    return None
-
-
-def input_of(checked: Checked, program: Program, name: object) -> int | None:
-    """The input of the whole program (constants first) that a value in one of its bodies is, cast or moved."""
-    way = way_to(checked, program)
-    if way is None:
-        return None
-    inside = program
-    for outer, at in reversed(way):
-        position = _back(inside, name)
-        held = next((inner.body for inner in _inners(outer, at) if inner.body.program is inside), None)
-        if position is None or held is None:
+def _given(call: Equation, program: Program, inner: Inner | None, position: int) -> object:
+    """The operand of a call that its body's input at a position is; `None` where that is not told."""
+    if inner is None:  # the call was refused
+        alike = len(program.inputs) == len(call.inputs) and call.primitive != "while"
+        index, first = position - len(program.constants), 0
+        if not alike:
             return None
-        name, inside = _given(outer, at, held, position), outer.program
-    return _back(inside, name)
+    elif inner.label.startswith("while"):
+        return None  # conditions and bodies share carries, and constants come first of both
+    else:
+        index, first = inner.operand(position, len(call.inputs)), inner.offset
+    return call.inputs[index] if first <= index < len(call.inputs) else None
 
 
-def _back(program: Program, name: object) -> int | None:
-    """The position of the input that a name is, cast or moved."""
-    made = {binder: equation for equation in program.equations for binder in equation.binders}
-    inputs = (*program.constants, *program.inputs)
-    for _ in range(_FAR):
-        if not isinstance(name, str):
-            return None
-        if name not in made:
-            return inputs.index(name) if name in inputs else None
-        equation = made[name]
-        if equation.primitive not in _BACK:
-            return None
-        name = equation.inputs[equation.binders.index(name) if len(equation.binders) > 1 else 0]
-    return None
-
-
-def _given(outer: Checked, at: int, inside: Checked, position: int) -> object:
-    """The operand that a body's input is."""
-    equation = outer.program.equations[at]
-    for inner in _inners(outer, at):
-        if inner.body is inside:
-            index = inner.operand(position, len(equation.inputs))
-            if inner.label.startswith("while"):
-                return None  # conditions and bodies share carries, and constants come first of both
-            return equation.inputs[index] if inner.offset <= index < len(equation.inputs) else None
-    return None
-
-
-def _inners(checked: Checked, at: int) -> Iterator[Inner]:
-    for effect in checked.effects:
-        if effect.at == at:
-            yield from effect.inner
-
-
-def _forward(program: Program, first: int, names: set[str], depth: int = 0) -> set[int]:
-    """The outputs that values become, from an equation on: through those whose results have their elements."""
-    reached = set(names)
-    types: dict[str, Type | None] = dict(zip(program.inputs, program.input_types, strict=True))
-    for equation in program.equations[:first]:
-        types.update(zip(equation.binders, equation.types, strict=True))
-    for equation in program.equations[first : first + _FAR]:
-        types.update(zip(equation.binders, equation.types, strict=True))
-        carried = [index for index, atom in enumerate(equation.inputs) if isinstance(atom, str) and atom in reached]
-        if carried:
-            inside = [inner for _, inner in bodies(equation.parameters)]
-            if len(inside) == 1:
-                reached |= _through(equation, inside[0], carried, depth)
-            elif not inside and equation.primitive != "dot_general":
-                operands = [types.get(str(equation.inputs[index])) for index in carried]
-                reached |= {
-                    binder
-                    for binder, type in zip(equation.binders, equation.types, strict=True)
-                    if any(_one_to_one(before, type) for before in operands)
-                }
-    return {index for index, atom in enumerate(program.outputs) if isinstance(atom, str) and atom in reached}
-
-
-def _through(equation: Equation, inside: Program, carried: list[int], depth: int) -> set[str]:
-    """The results of a call or loop that its operands become."""
-    if len(inside.inputs) != len(equation.inputs) or depth > _DEEP:
-        return set()
-    found = _forward(inside, 0, {inside.inputs[index] for index in carried}, depth + 1)
-    return {equation.binders[index] for index in found if index < len(equation.binders)}
+def _inners(checked: Checked, at: int) -> Iterable[Inner]:
+    """The bodies inside the equation at a place; effects are in the order of the equations."""
+    found = bisect_left(checked.effects, at, key=lambda effect: effect.at)
+    here = found < len(checked.effects) and checked.effects[found].at == at
+    return checked.effects[found].inner if here else ()
 
 
 def _one_to_one(before: Type | None, after: Type | None) -> bool:

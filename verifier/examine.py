@@ -8,8 +8,8 @@ from typing import NamedTuple
 from calculus.checking import Checked, Checker
 from calculus.communication import COMPILER
 from calculus.effects import Charge, charges
-from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Document
+from calculus.meshes import AxisMode
+from calculus.programs import Program
 from calculus.refusals import Refusal, Refused
 from verifier.report import Row, verdict_on
 
@@ -28,25 +28,24 @@ class Examined(NamedTuple):
         return [refusal for refusal, _ in self.checker.refusals]
 
 
-def examine(document: Document, meshes: Sequence[Mesh]) -> Examined:
-    """Check a document on meshes, the one in context first."""
-    checker = Checker(meshes)
+def examine(program: Program, checker: Checker) -> Examined:
+    """Check a whole program, and price it."""
     try:
-        checked: Checked | None = checker.check(document.program)
+        checked: Checked | None = checker.check(program)
     except Refused as refused:
-        checker.refuse(refused.refusal, document.program)
+        checker.refuse(refused.refusal, program)
         checked = None
     verdict = verdict_on(refusal for refusal, _ in checker.refusals)
     priced = charges(checked) if checked is not None and verdict != "malformed" else []
     return Examined(checker, checked, priced)
 
 
-def row(charge: Charge, line: int, where: str = "", value: str = "") -> Row:
+def row(charge: Charge, line: int, where: str = "", value: str = "", library: str = "") -> Row:
     """A charge as a row of a report."""
     collective = charge.collective
     return Row(
         line, collective.kind, collective.axes, collective.payload, collective.wire, charge.times, charge.exactness,
-        charge.equation.primitive, charge.inside, where, value,
+        charge.equation.primitive, charge.inside, where, value, library,
     )  # fmt: skip
 
 

@@ -10,17 +10,20 @@ The door that needs JAX. Nothing here runs the function on devices.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
-from calculus.programs import Document, Equation, Literal, Program
-from calculus.refusals import Refusal
+from calculus.primitives import TABLE
+from calculus.programs import Equation, Program
+from calculus.refusals import Refusal, Refused
 from calculus.types import Type
-from verifier.attribution import destinations, input_of, origin
+from verifier.attribution import Attribution
 from verifier.examine import Examined, counted, examine, notes, row
 from verifier.report import Report, Row, as_json, summary, table, verdict_on
 
@@ -73,19 +76,43 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
 
     f: a function, a jitted function, a `jax.stages.Traced`, or a jaxpr. args, kwargs: arrays or
     `jax.ShapeDtypeStruct`, in any pytree. mesh: a mesh of JAX's (abstract ones need no devices), or text such as
-    `data=512,model=8`; without it the mesh in context, else that of the arguments.
+    `data=512,model=8`; without it the mesh in context, else that of the arguments. Declarations of the project at hand
+    (`verifier.rules_files`) join the table first.
 
-    Raises `TypeError` for what cannot be traced, `calculus.refusals.Refused` for an impossible mesh, and what JAX
-    raises when it traces. What the types refuse is in the report.
+    Raises `TypeError` for what cannot be traced, `calculus.refusals.Refused` for an impossible mesh, `BadRules`, and
+    what JAX raises when it traces. What the types refuse is in the report.
     """
-    from verifier.with_jax.convert import convert_with_origins
     from verifier.with_jax.lines import Lines
+    from verifier.with_jax.objects import ObjectChecker, Objects
+    from verifier.rules_files import load_rules
     from verifier.with_jax.trace import trace
 
-    traced = trace(f, *args, mesh=mesh, **kwargs)
-    converted = convert_with_origins(traced.program)
-    examined = examine(converted.document, traced.meshes)
-    return _report(_name(f), traced, converted.document, examined, Lines(converted))
+    load_rules()
+    try:
+        traced = trace(f, *args, mesh=mesh, **kwargs)
+    except Refused as refused:
+        if refused.refusal.help:
+            refused.add_note(f"help: {refused.refusal.help}")
+        raise refused.with_traceback(None) from None
+    except Exception as error:
+        raise error.with_traceback(_theirs(error.__traceback__))
+    objects = Objects(traced.program)
+    program = objects.program(objects.main)
+    examined = examine(program, ObjectChecker(traced.meshes, objects))
+    return _report(_name(f), traced, program, examined, Lines(objects.as_converted()))
+
+
+def _theirs(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without our own frames: what went wrong stands in the user's code, or in JAX's."""
+    if traceback is None:
+        return None
+    rest = _theirs(traceback.tb_next)
+    if traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+        return rest
+    return TracebackType(rest, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
+
+
+_OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def _name(f: Any) -> str:
@@ -93,21 +120,20 @@ def _name(f: Any) -> str:
     return str(found)
 
 
-def _report(name: str, traced: Trace, document: Document, examined: Examined, lines: Lines) -> FunctionReport:
-    program = document.program
+def _report(name: str, traced: Trace, program: Program, examined: Examined, lines: Lines) -> FunctionReport:
     known = [None] * len(program.constants) + list(traced.inputs)
-    rows: list[tuple[int, Row]] = []
+    attribution = Attribution(examined.checked, program)
+    rows: list[Row] = []
     for charge in examined.charges:
-        where = _where(lines, charge.equation.line)
-        rows.append(
-            (
-                charge.equation.line,
-                row(charge, _user_line(lines, charge.equation.line), where, _value(charge, known, traced)),
-            )
-        )
-    rows.sort(key=lambda pair: pair[0])
-    refusals = [_in_their_words(refusal, site, examined, known, lines) for refusal, site in examined.checker.refusals]
-    unsharded = not traced.meshes or all(_plain(type) for type in (*program.input_types, *_all_types(program)))
+        place = charge.equation.line
+        where, library = _where(lines, place)
+        value = _value(charge, attribution, known, traced)
+        rows.append(row(charge, _user_line(lines, place), where, value, library))
+    refusals = [
+        _in_their_words(refusal, site, attribution, known, lines) for refusal, site in examined.checker.refusals
+    ]
+    seen = (*program.input_types, *examined.checker.scope.chosen)
+    unsharded = not traced.meshes or all(getattr(type, "plain", True) for type in seen)
     said = notes(examined, lambda sizes: f"give mesh='{sizes}'")
     if unsharded:
         said.insert(
@@ -124,26 +150,20 @@ def _report(name: str, traced: Trace, document: Document, examined: Examined, li
         },
     }
     verdict = verdict_on(refusals)
-    return FunctionReport(
-        name, verdict, examined.checker.equations, counted(refusals), [one for _, one in rows], said, types, unsharded
-    )
+    return FunctionReport(name, verdict, examined.checker.equations, counted(refusals), rows, said, types, unsharded)
 
 
-def _plain(type: Type | None) -> bool:
-    return getattr(type, "plain", True)
-
-
-def _all_types(program: Program) -> list[Type | None]:
-    return [type for equation in program.equations for type in equation.types]
-
-
-def _where(lines: Lines, place: int) -> str:
-    """The user's line, or lines: `train.py:42`, with the library's line beside it where it is not their own."""
+def _where(lines: Lines, place: int) -> tuple[str, str]:
+    """The user's line, or the first of several, `train.py:42`; and the library's function and line that it calls."""
     if place < 1:
-        return ""
-    sites = lines.at(place)
-    shown = str(sites[0])
-    return shown if len(sites) == 1 else f"{shown} and {len(sites) - 1} more"
+        return "", ""
+    first, *more = lines.at(place)
+    where = str(first.user) if first.user is not None else str(first)
+    inside = first.library if first.user is not None else None
+    return (
+        f"{where} and {len(more)} more" if more else where,
+        "" if inside is None else f"{inside.function}, {inside}",
+    )
 
 
 def _user_line(lines: Lines, place: int) -> int:
@@ -153,13 +173,13 @@ def _user_line(lines: Lines, place: int) -> int:
     return 0 if user is None else user.line
 
 
-def _value(charge: Charge, inputs: Sequence[str | None], traced: Trace) -> str:
+def _value(charge: Charge, attribution: Attribution, inputs: Sequence[str | None], traced: Trace) -> str:
     """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input
     whose keys end the paths of all these outputs, else the outputs' own paths."""
-    found = origin(charge)
+    found = attribution.origin(charge)
     if found is not None and found < len(inputs):
         return inputs[found] or ""
-    paths = [traced.outputs[index] for index in sorted(destinations(charge)) if index < len(traced.outputs)]
+    paths = [traced.outputs[index] for index in sorted(attribution.destinations(charge)) if index < len(traced.outputs)]
     if not paths:
         return ""
     ends = [_keys(path) for path in paths]
@@ -184,43 +204,73 @@ def _keys(path: str) -> tuple[str, ...]:
 def _in_their_words(
     refusal: Refusal,
     site: Equation | Program | None,
-    examined: Examined,
+    attribution: Attribution,
     inputs: Sequence[str | None],
     lines: Lines,
 ) -> Refusal:
-    """A refusal with the user's line, and with the names of operands that are inputs."""
+    """A refusal with the user's line, and with what its operands are."""
     place = site.line if site is not None else 0
     refusal.line = _user_line(lines, place)
     refusal.column = 0
-    where = _where(lines, place)
+    where, library = _where(lines, place)
     if where:
-        refusal.trail = (*refusal.trail, f"at {where}")
-    if isinstance(site, Equation) and examined.checked is not None:
-        program = _holder(examined, site)
-        named = []
-        for index, atom in enumerate(site.inputs):
-            if isinstance(atom, Literal) or program is None or f"operand {index}" not in refusal.message + refusal.help:
-                continue
-            found = input_of(examined.checked, program, atom)
-            if found is not None and found < len(inputs) and inputs[found]:
-                named.append(f"operand {index} is {inputs[found]}")
-        if named:
-            refusal.message = f"{refusal.message} ({', '.join(named)})"
+        refusal.trail = (*refusal.trail, f"at {where} (in {library})" if library else f"at {where}")
+    if isinstance(site, Equation):
+        spoken_of = [index for index in range(len(site.inputs)) if _mentions(refusal, index, len(site.inputs))]
+        named = [_operand(refusal, site, index, attribution, inputs, lines) for index in spoken_of]
+        if any(named):
+            refusal.message = f"{refusal.message} ({'; '.join(filter(None, named))})"
     return refusal
 
 
-def _holder(examined: Examined, equation: Equation) -> Program | None:
-    waiting = [examined.checked]
-    seen: set[int] = set()
-    while waiting:
-        body = waiting.pop()
-        if body is None or id(body) in seen:
-            continue
-        seen.add(id(body))
-        if any(one is equation for one in body.program.equations):
-            return body.program
-        waiting += [inner.body for effect in body.effects for inner in effect.inner]
-    return None
+_FEW: Final = 3
+
+
+def _mentions(refusal: Refusal, index: int, count: int) -> bool:
+    """Whether a refusal is about this operand: it says so, or it is about all of few."""
+    said = " ".join((refusal.message, refusal.because, refusal.help))
+    if _OPERAND.search(said) is None and refusal.place.part in ("primitive", "binder"):
+        return count <= _FEW
+    here = refusal.place.part == "operand" and refusal.place.index == index
+    return here or re.search(rf"\boperand {index}\b", said) is not None
+
+
+_OPERAND: Final = re.compile(r"\boperand \d")
+
+
+def _operand(
+    refusal: Refusal,
+    equation: Equation,
+    index: int,
+    attribution: Attribution,
+    inputs: Sequence[str | None],
+    lines: Lines,
+) -> str:
+    """What people know of an operand: which argument it is or is made from, else the line that makes it."""
+    name = _declared(equation, index)
+    called = f"operand {index}"
+    if name and re.search(rf"\b{re.escape(name)}\b", refusal.because):
+        called += f", {name},"
+    found = attribution.of_operand(equation, index)
+    if found.literal is not None:
+        return f"{called} is the number {found.literal.text}"
+    if found.input is not None and found.input < len(inputs) and inputs[found.input]:
+        return f"{called} is {'made from ' if found.moved else ''}{inputs[found.input]}"
+    if found.maker is not None:
+        where, _ = _where(lines, found.maker.line)
+        return f"{called} is made by {found.maker.primitive} at {where}" if where else ""
+    return ""
+
+
+def _declared(equation: Equation, index: int) -> str:
+    """What the declaration of an equation's primitive calls an operand: `x`, or `x1` of several."""
+    primitive = TABLE.get(equation.primitive)
+    names: list[str] = []
+    for name in primitive.operands if primitive is not None else ():
+        many = len(equation.inputs) - len(primitive.operands) + 1 if primitive is not None else 0
+        stem = name.removesuffix("...")
+        names += [name] if stem == name else [f"{stem}{number}" for number in range(many)] if many > 1 else [stem]
+    return names[index] if index < len(names) else ""
 
 
 def _shown(refusal: Refusal) -> list[str]:

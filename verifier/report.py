@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
+from calculus.communication import EXACT
 from calculus.refusals import Family, Refusal
 from grammar.render import render
 
@@ -23,8 +24,9 @@ class Row(NamedTuple):
     `collective-permute`. axes: the mesh axes it runs over. bytes: payload per device each time it runs; `None` where a
     size is not known. wire_bytes: what each device sends each time, on a ring. times: how often it runs, `None` where
     that depends on the data. exactness: `exact`, `at most`, `estimate` or `chosen by the compiler`. inside: the
-    enclosing constructs, outermost first (`scan x5`). Of a function: where: the user's own line, with the library's
-    beside it (`train.py:42 loss`); value: the argument or result that is moved (`params['w']`), where it is one.
+    enclosing constructs, outermost first (`scan x5`). Of a function: where: the user's own line (`train.py:42`); value:
+    the argument or result that is moved (`params['w']`), where it is one; library: the function, and the line of it,
+    that the user's line calls and that communicates (`Linear.__call__, flax/nnx/nn/linear.py:431`).
     """
 
     line: int
@@ -38,11 +40,17 @@ class Row(NamedTuple):
     inside: tuple[str, ...] = ()
     where: str = ""
     value: str = ""
+    library: str = ""
 
     @property
     def total(self) -> int | None:
         """Payload bytes per device over all runs; `None` where it is not known."""
         return None if self.bytes is None or self.times is None else self.bytes * self.times
+
+    @property
+    def wire_total(self) -> int | float | Fraction | None:
+        """What each device sends over all runs; `None` where it is not known."""
+        return None if self.wire_bytes is None or self.times is None else self.wire_bytes * self.times
 
 
 @dataclass(slots=True)
@@ -119,7 +127,7 @@ def as_json(report: Report) -> dict[str, object]:
                 "total_bytes": row.total,
                 "exactness": row.exactness,
                 "inside": list(row.inside),
-                **({"where": row.where, "value": row.value} if row.where or row.value else {}),
+                **({"where": row.where, "library": row.library, "value": row.value} if _of_function(row) else {}),
             }
             for row in report.communication
         ],
@@ -164,43 +172,66 @@ _TO_THE_RIGHT = {"line", "bytes", "times", "total", "wire"}
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """The communication by equation, in aligned columns. Bytes are per device: payload once, payload in all, and
-    what goes over the wire in all."""
-    lines = cells(rows)
+    """The communication by equation, in aligned columns; that of a function under the user's lines. Bytes are per
+    device: payload once, payload in all, and what goes over the wire in all."""
+    rows = list(rows)
+    lines = cells(rows, places=False)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        shown = (
+    grouped = any(map(_of_function, rows))
+
+    def shown(line: tuple[str, ...]) -> str:
+        padded = (
             cell.rjust(width) if name in _TO_THE_RIGHT else cell.ljust(width)
             for name, cell, width in zip(lines[0], line, widths, strict=True)
         )
-        yield f"  {'  '.join(shown)}".rstrip()
+        return f"  {'  ' if grouped else ''}{'  '.join(padded)}".rstrip()
+
+    yield shown(lines[0])
+    groups: dict[str, list[str]] = {}
+    for row, line in zip(rows, lines[1:], strict=True):
+        groups.setdefault(_place(row), []).append(shown(line))
+    for place, inside in groups.items():
+        if grouped:
+            yield f"  {place}"
+        yield from inside
 
 
-def cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """The same as rows of text, headings first. A function's rows name the value and the user's line."""
+def _of_function(row: Row) -> bool:
+    return bool(row.where or row.value)
+
+
+def _place(row: Row) -> str:
+    """The user's line and the function of a library that it calls, without that function's line."""
+    function = row.library.partition(", ")[0]
+    return f"{row.where or '-'} in {function}" if function else row.where or "-"
+
+
+def cells(rows: Iterable[Row], places: bool = True) -> list[tuple[str, ...]]:
+    """The same as rows of text, headings first. A column that would say the same of every row (once, exact, inside
+    nothing) is left out. Rows of a function name the value, and where `places` is set the user's line."""
     rows = list(rows)
-    named = any(row.where or row.value for row in rows)
-    first = ("value", "where") if named else ("line",)
-    headings = (*first, "primitive", "collective", "over", "bytes", "times", "total", "wire", "exactness", "inside")
-    return [headings, *(_cells(row, named) for row in rows)]
-
-
-def _cells(row: Row, named: bool) -> tuple[str, ...]:
-    wire = None if row.wire_bytes is None or row.times is None else row.wire_bytes * row.times
-    return (
-        *((row.value or "-", row.where or "-") if named else (str(row.line),)),
-        row.primitive,
-        row.kind,
-        ",".join(row.axes),
-        _number(row.bytes),
-        _number(row.times),
-        _number(row.total),
-        _number(wire),
-        row.exactness,
-        ", ".join(row.inside) or "-",
-    )
+    columns: dict[str, list[str]] = {}
+    if any(map(_of_function, rows)):
+        columns["value"] = [row.value or f"({row.primitive})" for row in rows]
+        if places:
+            columns["where"] = [f"{row.where} (in {row.library})" if row.library else row.where for row in rows]
+    else:
+        columns["line"] = [str(row.line) for row in rows]
+        columns["primitive"] = [row.primitive for row in rows]
+    columns["collective"] = [row.kind for row in rows]
+    columns["over"] = [",".join(row.axes) for row in rows]
+    columns["bytes"] = [_number(row.bytes) for row in rows]
+    if any(row.times != 1 for row in rows):
+        columns["times"] = [_number(row.times) for row in rows]
+        columns["total"] = [_number(row.total) for row in rows]
+    columns["wire"] = [_number(row.wire_total) for row in rows]
+    if any(row.exactness != EXACT for row in rows):
+        columns["exactness"] = [row.exactness for row in rows]
+    if any(row.inside for row in rows):
+        columns["inside"] = [", ".join(row.inside) or "-" for row in rows]
+    return [tuple(columns), *zip(*columns.values(), strict=True)]
 
 
 def _number(value: float | Fraction | None) -> str:
     plain = _plain(value)
-    return "?" if plain is None else f"{plain:,}" if isinstance(plain, int) else f"{plain:,.1f}"
+    return "?" if plain is None else f"{plain:,}" if isinstance(plain, int) else f"{plain:,.1f}".removesuffix(".0")

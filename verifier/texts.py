@@ -24,7 +24,7 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
         given = list(meshes) or _meshes_of(document)
     except Refused as refused:
         return malformed(file, _first_line(refused.refusal))
-    examined = examine(document, given)
+    examined = examine(document.program, Checker(given))
     refusals = counted(_located(text, examined.checker))
     rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
     said = notes(examined, lambda sizes: f"give --mesh {sizes}")

@@ -65,7 +65,7 @@ def convert_with_origins(program: Any) -> Converted:
     collecting = gc.isenabled()
     gc.disable()  # much is made and nothing dropped: collections would only walk the growing program
     try:
-        return _Conversion(opened(program)).converted()
+        return Conversion(opened(program)).converted()
     finally:
         if collecting:
             gc.enable()
@@ -120,12 +120,15 @@ class _Plan:
         self.blocks: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], Parameters]]] = {}
 
 
-class _Conversion:
-    def __init__(self, program: Any) -> None:
+class Conversion:
+    """One conversion. `printed`: whether names, hoisting and what is dropped are to be those that JAX prints, which
+    takes a look at the whole program first."""
+
+    def __init__(self, program: Any, printed: bool = True) -> None:
         self.main = program
-        self.shared = definitions(program)
+        self.shared = definitions(program) if printed else {}
         self.references = {identity: Reference(name) for identity, (name, _) in self.shared.items()}
-        self.names = _Names({name for name, _ in self.shared.values()}, _unused(program))
+        self.names = _Names({name for name, _ in self.shared.values()}, _unused(program) if printed else {})
         self.origins: list[Origin] = []
         self._plans: dict[tuple[Any, tuple[str, ...]], _Plan] = {}
         self._types: dict[int, tuple[Type]] = {}
@@ -253,6 +256,9 @@ class _Conversion:
 
     def value(self, name: str, value: Any) -> Value:
         """A parameter's value."""
+        if _plain(value):
+            plain: Value = value
+            return plain
         if isinstance(value, PROGRAM):
             return self.body(value)
         if type(value) is tuple and value and all(isinstance(item, PROGRAM) for item in value):
@@ -375,13 +381,21 @@ class _Conversion:
 
 #: primitives that are printed in a way of their own; a handler that gives `None` has only prepared the usual way
 _SPECIAL: Final = {
-    "addupdate": _Conversion.addupdate,
-    "call_hi_primitive": _Conversion.high,
-    "call_hi_primitive_linearized": _Conversion.high_linearized,
-    "get": _Conversion.get,
-    "jit": _Conversion.jit,
-    "swap": _Conversion.swap,
+    "addupdate": Conversion.addupdate,
+    "call_hi_primitive": Conversion.high,
+    "call_hi_primitive_linearized": Conversion.high_linearized,
+    "get": Conversion.get,
+    "jit": Conversion.jit,
+    "swap": Conversion.swap,
 }
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value is its own term: truth values, integers, `None`, and tuples and lists of these."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return all(map(_plain, value))
+    return kind is int or kind is bool or value is None
 
 
 def _unused(jaxpr: Any) -> dict[Any, Variable]:

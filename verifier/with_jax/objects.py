@@ -1,0 +1,203 @@
+"""Checking JAX's program objects as they are: judgments are looked up by JAX's own types and parameters, and an
+equation becomes a term only where its judgment is new, or where a report shows it.
+
+JAX interns types, and a variable carries its own, so that most equations of an unrolled program are one look-up. What
+is judged, and by which rules, is the same as for terms: a new judgment goes through `Checker` like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Sequence
+from typing import Any
+
+from jax.extend.core import Literal
+
+from calculus import programs
+from calculus.checking import Checked, Checker, Scope
+from calculus.effects import Effect, Inner
+from calculus.meshes import Mesh
+from calculus.programs import Atom, Document, Equation, Program, Variable
+from calculus.refusals import Place, refuse
+from calculus.rules import Typing
+from calculus.types import Type
+from verifier.with_jax.convert import Conversion, Converted
+from verifier.with_jax.shared import opened
+
+
+class ObjectProgram(Program):
+    """A program of JAX's, turned into terms when its equations are first looked at. Its inputs and their types are
+    terms from the start."""
+
+    __slots__ = ("_conversion", "_terms", "jaxpr")
+
+    def __init__(self, jaxpr: Any, conversion: Objects) -> None:
+        self.jaxpr = jaxpr
+        self._conversion = conversion
+        self._terms: Program | None = None
+        self.constants: tuple[Variable, ...] = tuple([conversion.binder(variable) for variable in jaxpr.constvars])
+        self.inputs: tuple[Variable, ...] = tuple([conversion.binder(variable) for variable in jaxpr.invars])
+        self.constant_types = tuple([conversion.type(variable) for variable in jaxpr.constvars])
+        self.input_types = tuple([conversion.type(variable) for variable in jaxpr.invars])
+        self.effects = None
+
+    @property
+    def terms(self) -> Program:
+        """The same program as terms."""
+        if self._terms is None:
+            self._terms = self._conversion.terms(self.jaxpr)
+        return self._terms
+
+    @property
+    def equations(self) -> tuple[Equation, ...]:  # type: ignore[override]
+        """The equations, as terms."""
+        return self.terms.equations
+
+    @property
+    def outputs(self) -> tuple[Atom, ...]:  # type: ignore[override]
+        """The outputs, as terms."""
+        return self.terms.outputs
+
+    @property
+    def line(self) -> int:  # type: ignore[override]
+        """The place of the program among the conversion's origins."""
+        return self.terms.line
+
+
+class Objects(Conversion):
+    """A conversion that leaves every program as it is until it is looked at."""
+
+    def __init__(self, jaxpr: Any) -> None:
+        super().__init__(opened(jaxpr), printed=False)
+        self._programs: dict[int, ObjectProgram] = {}
+
+    def program(self, jaxpr: Any) -> ObjectProgram:
+        """The program that stands for a jaxpr: one for each."""
+        found = self._programs.get(id(jaxpr))
+        if found is None:
+            found = self._programs[id(jaxpr)] = ObjectProgram(jaxpr, self)
+        return found
+
+    def terms(self, jaxpr: Any) -> Program:
+        """A jaxpr as terms; programs inside it stay as they are."""
+        return super().program(jaxpr)
+
+    def as_converted(self) -> Converted:
+        """The conversion as it stands, for `Lines`; what is looked at becomes terms then."""
+        return Converted(Document((), self.program(self.main)), self.origins)
+
+    def equation(self, eqn: Any) -> Equation:
+        """One equation as a term."""
+        (found,) = self.equations((eqn,))
+        return found
+
+
+class ObjectChecker(Checker):
+    """A `Checker` that knows JAX's objects."""
+
+    def __init__(self, meshes: Sequence[Mesh], objects: Objects) -> None:
+        super().__init__(meshes)
+        self._objects = objects
+        self._known: dict[Scope, dict[tuple[Any, ...], tuple[Typing, tuple[Inner, ...]]]] = {}
+        self._literals: dict[tuple[Any, ...], programs.Literal] = {}
+
+    def check_objects(self) -> Checked:
+        """Check the whole program."""
+        collecting = gc.isenabled()
+        gc.disable()  # much is made and nothing dropped: collections would only walk JAX's program
+        try:
+            return self.check(self._objects.program(self._objects.main))
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _walk(self, program: Program, scope: Scope) -> Checked:
+        if not isinstance(program, ObjectProgram):
+            return super()._walk(program, scope)
+        self._bind_inputs(program, scope, {})
+        jaxpr = program.jaxpr
+        bound = {*jaxpr.constvars, *jaxpr.invars}
+        known = self._known.setdefault(scope, {})
+        literal = self._literal
+        effects: list[Effect] = []
+        eqns = jaxpr.eqns
+        self.equations += len(eqns)
+        for index, eqn in enumerate(eqns):
+            outs = eqn.outvars
+            atoms = eqn.invars
+            operands = [literal(atom) if type(atom) is Literal else atom.aval for atom in atoms]
+            try:
+                whole = bound.issuperset(atoms)
+            except TypeError:  # literals do not hash
+                whole = all(type(atom) is Literal or atom in bound for atom in atoms)
+            if not whole:
+                self._missing(program, index, bound)
+            bound.update(outs)
+            key = (eqn.primitive, *eqn.params.values(), None, *operands, None, *[out.aval for out in outs])
+            try:
+                typing, inner = known[key]
+            except (KeyError, TypeError):  # it is new, or a parameter does not hash
+                typing, inner, remembered = self._judge_object(program, index, eqn, scope)
+                if remembered:
+                    with contextlib.suppress(TypeError):
+                        known[key] = typing, inner
+            if inner or typing.collectives:
+                effects.append(Effect(index, typing.collectives, inner))
+        types = tuple([self._objects.type(variable) for variable in jaxpr.outvars])
+        return Checked(program, types, tuple(effects))
+
+    def _judge_object(
+        self, program: ObjectProgram, index: int, eqn: Any, scope: Scope
+    ) -> tuple[Typing, tuple[Inner, ...], bool]:
+        """A judgment that is new: the equation as a term, judged as any other; and whether it may be remembered."""
+        objects = self._objects
+        equation = objects.equation(eqn)
+        operands: list[programs.Literal | Type] = [
+            self._literal(atom) if type(atom) is Literal else objects.type(atom) for atom in eqn.invars
+        ]
+        key = (equation.primitive, equation.parameters, equation.types, *operands)
+        known = scope.judged.get(key)
+        if known is not None:
+            return *known, True
+        before = len(self.refusals)
+        typing, inner = self._judge(equation, operands, scope, key)
+        for place in range(before, len(self.refusals)):
+            refusal, site = self.refusals[place]
+            if site is equation:  # shown where it stands, among the others
+                term = program.equations[index]
+                refusal.line = term.line
+                self.refusals[place] = refusal, term
+        return typing, inner, key in scope.judged
+
+    def _literal(self, atom: Any) -> programs.Literal:
+        """A literal as a term. Equal ones share it; that 0.0 and -0.0 do is no matter, since both are zero."""
+        value = atom.val
+        key = (type(value), value, atom.aval)
+        try:
+            found = self._literals.get(key)
+        except TypeError:  # an array
+            return self._objects.literal(atom)
+        if found is None:
+            found = self._literals[key] = self._objects.literal(atom)
+        return found
+
+    def _missing(self, program: ObjectProgram, index: int, bound: set[Any]) -> None:
+        """Refuse the operands of an equation that are not bound before it; literals are in no need of it."""
+        for operand, atom in enumerate(program.jaxpr.eqns[index].invars):
+            if type(atom) is not Literal and atom not in bound:
+                refused = refuse(
+                    "unbound-variable",
+                    f"operand {operand} is not bound here",
+                    because="a body sees its own inputs and the equations before",
+                    help="bind it before this equation",
+                    place=Place("operand", operand),
+                )
+                self.refuse(refused.refusal, program.equations[index])
+
+
+def check_objects(program: Any, meshes: Sequence[Mesh]) -> tuple[ObjectChecker, Checked]:
+    """Check a `jax.extend.core.Jaxpr` or `ClosedJaxpr` on meshes, the one in context first. Raises `Refused` only where
+    the whole program cannot be walked."""
+    checker = ObjectChecker(meshes, Objects(program))
+    return checker, checker.check_objects()
