@@ -5,6 +5,7 @@ placement and the result's. Seeds A9, A14, A24, B22, B26, B28.
   keep as U, it is finished, and scattered where the result is sharded on them.
 * A reduced factor that only some operands have cut is gathered there (FSDP). Where the result is sharded on other
   axes alone, a partitioner may reduce the result instead, whichever is smaller.
+* A dim that is needed whole and is cut all the same is gathered in each operand, or its blocks change places.
 * A factor that the result has cut less, or otherwise, than an operand is gathered in the operand.
 * Everything else is free: cutting a copy is a slice.
 """
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from calculus.communication import (
     ALL_GATHER,
     ALL_REDUCE,
+    PERMUTE,
     Collective,
     block_bytes,
     gather,
@@ -29,9 +31,10 @@ from calculus.types import ArrayType, Axes
 
 
 def implied(
-    scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayType, mesh: Mesh
+    scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayType, mesh: Mesh, window: str = ""
 ) -> tuple[Collective, ...]:
-    """The collectives of one use, given its operands' types (`None` for a literal) and its result's.
+    """The collectives of one use, given its operands' types (`None` for a literal) and its result's, and what moves
+    where a dim that is needed whole is cut all the same (see `Primitive.window`).
 
     Grouped dims (a reshape's) are the caller's: here every cut dim is one factor.
     """
@@ -72,6 +75,14 @@ def implied(
     for index, cut in enumerate(cuts):
         for factor, axes in cut.items():
             ends = goal.get(factor, ())
+            if scheme.roles.get(factor) == "whole":
+                type = operands[index]
+                if window == "permute" and type is not None:
+                    found += (one.of(index) for one in over(PERMUTE, axes, block_bytes(type, mesh), mesh))
+                    continue
+                guessed |= window != "gather"
+                kept[index][scheme.operands[index].index((factor,))] = ()
+                continue
             if factor in scheme.roles or ends == axes:
                 continue
             shared = 0

@@ -63,7 +63,11 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
             for factor, names in dealt:
                 role = scheme.roles.get(factor)
                 if role == "whole":
-                    raise _whole(use, index, dim, type)
+                    kept = _kept(use, dim)
+                    if kept is None:
+                        raise _whole(use, index, dim, type)
+                    place.update(dict.fromkeys(scheme.results[use.number][dim], kept))
+                    continue
                 before = place.get(factor)
                 if before is None:
                     place[factor], owner[factor] = names, index
@@ -74,6 +78,20 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
                 elif role is not None and not use.targeted:
                     raise _target_needed(use, place, factor)
     return place, disputes
+
+
+def _kept(use: Use, dim: int) -> Axes | None:
+    """The result's list on a dim that the primitive looks along, where its operands are cut there: the printed type
+    says that it stays cut as they all are, or the result has one element, which lies whole on every device. `None`
+    where neither is so, or the primitive cannot work on blocks."""
+    printed = use.site.printed[use.number]
+    if not use.primitive.window or not isinstance(printed, ArrayType) or dim >= printed.rank:
+        return None
+    lists = {type.axes[dim] for type in use.arrays if type is not None and type.rank == printed.rank}
+    if lists == {printed.axes[dim]}:
+        return printed.axes[dim]
+    one = len(lists) == 1 and all(size == 1 for size in printed.shape) and not any(printed.axes)
+    return () if one else None
 
 
 def _dealt(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> list[tuple[int, Axes]] | None:

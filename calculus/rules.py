@@ -122,7 +122,7 @@ def _result(
         return result, ()  # nothing is cut, or everything stays as it is cut
     if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
-    return result, implied(scheme, use.arrays, result, mesh)
+    return result, implied(scheme, use.arrays, result, mesh, use.primitive.window)
 
 
 def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool:

@@ -60,6 +60,9 @@ class Primitive:
     kernel: what it computes; `None` where the scheme says it (a contraction, a broadcast).
     accepts: the classes of dtypes it computes on (`f`, `i`, `u`, `b`, `c`, `o`), of its first operand.
     joins: where it commutes with a pending maximum or minimum, in the notation of `calculus.signatures`.
+    window: how a dim that it looks along may stay cut all the same, where the printed type says so, and what moves
+        then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places) or `halo` (parts of
+        blocks do; how many a partitioner decides, and gathering the operand is the bound).
     """
 
     name: str
@@ -71,6 +74,7 @@ class Primitive:
     kernel: Kernel | None = None
     accepts: str = EVERYTHING
     joins: str = ""
+    window: str = ""
 
     def signature(self, site: Site) -> str:
         """The linearity signature at a site."""

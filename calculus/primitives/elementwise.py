@@ -196,7 +196,7 @@ ELEMENTWISE = (
     Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts="f"),
     # choices and conversions
     Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select),
-    Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), kernel=_convert),
+    Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), "printed", _convert),
     # without a derivative
     _row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
     _row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),

@@ -137,8 +137,16 @@ def _sort(np: Any, p: Any, x: Any) -> Any:
 
 
 INDEXING = (
-    Primitive("dynamic_slice", ("x", "i..."), "x ; i...", _slice_scheme, _first_dtype, kernel=_slice),
-    Primitive("dynamic_update_slice", ("x", "u", "i..."), "x u ; i...", _update_scheme, _both_dtypes, kernel=_update),
+    Primitive("dynamic_slice", ("x", "i..."), "x ; i...", _slice_scheme, _first_dtype, kernel=_slice, window="gather"),
+    Primitive(
+        "dynamic_update_slice",
+        ("x", "u", "i..."),
+        "x u ; i...",
+        _update_scheme,
+        _both_dtypes,
+        kernel=_update,
+        window="gather",
+    ),
     Primitive(
         "unstack", ("x",), "x", _unstack_scheme, lambda site: same_dtype(site) * len(site.printed), kernel=_unstack
     ),

@@ -214,9 +214,11 @@ SHAPING = (
     Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding"),
     Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype),
     Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype),
-    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice),
-    Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad),
-    Primitive("concatenate", ("x...",), "x...", _concatenate_scheme, like_operands(0), kernel=_concatenate),
-    Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split),
-    Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev),
+    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice, window="halo"),
+    Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad, window="halo"),
+    Primitive(
+        "concatenate", ("x...",), "x...", _concatenate_scheme, like_operands(0), kernel=_concatenate, window="halo"
+    ),
+    Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split, window="halo"),
+    Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev, window="permute"),
 )
