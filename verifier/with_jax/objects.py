@@ -12,6 +12,7 @@ import gc
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from jax.extend.core import Literal
 
 from calculus import programs
@@ -117,24 +118,22 @@ class ObjectChecker(Checker):
             return super()._walk(program, scope)
         self._bind_inputs(program, scope, {})
         jaxpr = program.jaxpr
-        bound = {*jaxpr.constvars, *jaxpr.invars}
+        bound = {variable: variable.aval for variable in (*jaxpr.constvars, *jaxpr.invars)}
         known = self._known.setdefault(scope, {})
         literal = self._literal
         effects: list[Effect] = []
         eqns = jaxpr.eqns
         self.equations += len(eqns)
         for index, eqn in enumerate(eqns):
-            outs = eqn.outvars
-            atoms = eqn.invars
-            operands = [literal(atom) if type(atom) is Literal else atom.aval for atom in atoms]
             try:
-                whole = bound.issuperset(atoms)
-            except TypeError:  # literals do not hash
-                whole = all(type(atom) is Literal or atom in bound for atom in atoms)
-            if not whole:
-                self._missing(program, index, bound)
-            bound.update(outs)
-            key = (eqn.primitive, *eqn.params.values(), None, *operands, None, *[out.aval for out in outs])
+                operands = [literal(atom) if type(atom) is Literal else bound[atom] for atom in eqn.invars]
+            except KeyError:
+                operands = self._missing(program, index, bound)
+            results = []
+            for out in eqn.outvars:
+                bound[out] = aval = out.aval
+                results.append(aval)
+            key = (eqn.primitive, *eqn.params.values(), None, *operands, None, *results)
             try:
                 typing, inner = known[key]
             except (KeyError, TypeError):  # it is new, or a parameter does not hash
@@ -173,18 +172,18 @@ class ObjectChecker(Checker):
     def _literal(self, atom: Any) -> programs.Literal:
         """A literal as a term. Equal ones share it; that 0.0 and -0.0 do is no matter, since both are zero."""
         value = atom.val
-        key = (type(value), value, atom.aval)
-        try:
-            found = self._literals.get(key)
-        except TypeError:  # an array
+        if getattr(value, "shape", ()):
             return self._objects.literal(atom)
+        key = (type(value), np.asarray(value).item(), atom.aval)
+        found = self._literals.get(key)
         if found is None:
             found = self._literals[key] = self._objects.literal(atom)
         return found
 
-    def _missing(self, program: ObjectProgram, index: int, bound: set[Any]) -> None:
-        """Refuse the operands of an equation that are not bound before it; literals are in no need of it."""
-        for operand, atom in enumerate(program.jaxpr.eqns[index].invars):
+    def _missing(self, program: ObjectProgram, index: int, bound: dict[Any, Any]) -> list[Any]:
+        """Refuse the operands of an equation that are not bound before it. All its operands, by their own types."""
+        atoms = program.jaxpr.eqns[index].invars
+        for operand, atom in enumerate(atoms):
             if type(atom) is not Literal and atom not in bound:
                 refused = refuse(
                     "unbound-variable",
@@ -194,6 +193,7 @@ class ObjectChecker(Checker):
                     place=Place("operand", operand),
                 )
                 self.refuse(refused.refusal, program.equations[index])
+        return [self._literal(atom) if type(atom) is Literal else atom.aval for atom in atoms]
 
 
 def check_objects(program: Any, meshes: Sequence[Mesh]) -> tuple[ObjectChecker, Checked]:
