@@ -15,12 +15,12 @@ from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, same_devices
-from calculus.opaque import assume, opaque
+from calculus.opaque import assume, declared, opaque
 from calculus.parameters import bad, dim, integer, mesh, required
 from calculus.programs import Equation, Program, Programs, Value, body
 from calculus.refusals import Place, refuse
 from calculus.resharding import device_put, reshard, sharding_constraint
-from calculus.rules import Typing
+from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, Type, array_type
 from calculus.uses import Operand, operand_type
 from calculus.wellformed import ELEMENTS
@@ -41,6 +41,9 @@ def form(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     if equation.primitive in COLLECTIVES and equation.cell is None:
         return collective(equation, operands, scope.mesh), (), True
     if equation.cell is None and opaque(equation.primitive):
+        kernel = declared(equation)
+        if kernel is not None:
+            return has_type(kernel, equation.parameters, operands, equation.types, scope.mesh), (), True
         return assume(checker, equation, operands, scope)
     name = equation.primitive if equation.cell is None else "a Ref statement"
     raise refuse(
@@ -84,7 +87,7 @@ def _enter(
         if not agree(given, type):
             raise refuse(
                 "inconsistent-type",
-                f"input {names[index]} of {what} is {type}; the operand is {given}",
+                f"input {index} of {what}, {names[index]}, is {type}; the operand is {given}",
                 because="a body is checked once, at the types its inputs are printed with",
                 help=_reconcile(given, type),
                 place=Place("operand", offset + index),

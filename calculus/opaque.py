@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from calculus.judgments import need, rule
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive
 from calculus.programs import Equation
 from calculus.refusals import Place
 from calculus.rules import Typing
@@ -56,6 +58,16 @@ _UNDECLARED = """
 
 #: primitives of JAX that have no declaration yet; a test compares this list with the installed JAX
 UNDECLARED: Final = frozenset(_UNDECLARED.split())
+
+
+#: the parameter that says which kernel a call runs
+_WHICH: Final = {"pallas_call": "name", "ffi_call": "target_name"}
+
+
+def declared(equation: Equation) -> Primitive | None:
+    """The declaration of the one kernel that a call runs: it is called `pallas_call:flash_attention`."""
+    which = equation.parameters.get(_WHICH.get(equation.primitive, ""))
+    return TABLE.get(f"{equation.primitive}:{which}") if which is not None else None
 
 
 def opaque(name: str) -> bool:

@@ -78,9 +78,8 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     """Check every equation of printed jaxprs, or of functions, and list what communicates.
 
     A FILE holds one program as JAX prints it; - is standard input; package.module:factory calls that factory, which
-    returns (f, args), and checks f (this needs JAX). The text of a program does not say how large
-    its mesh is: give --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the
-    program says it.
+    returns (f, args), and checks f (this needs JAX). The text of a program does not say how large its mesh is: give
+    --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the program says it.
 
     \b
     shardproof check step.jaxpr --mesh X=4,Y=2
@@ -89,7 +88,11 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     python -c 'import step' | shardproof check - --mesh data=8,model=2:auto --json
 
     Bytes are payload per device, each time and in all; wire is what a device sends on a ring, in all. Times is a
-    product of loop lengths, ? where it depends on the data.
+    product of loop lengths, ? where it depends on the data. A column that would say nothing (once, exact, inside no
+    loop or call) is left out of the table, not of --json. What a function communicates stands under your lines.
+
+    Kernels that nobody has described are assumed to have the types that are printed. To have yours judged, declare them
+    in files that pyproject.toml names: [tool.shardproof] rules = ["kernels.py"].
     """
     if files.count("-") > 1:
         raise click.UsageError("standard input (-) can be read once only")
@@ -114,7 +117,7 @@ def _load_rules() -> None:
     try:
         load_rules()
     except BadRules as error:
-        raise click.UsageError(str(error)) from error
+        raise _misused(error) from error
 
 
 def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
@@ -126,7 +129,14 @@ def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
         with sign_of_life(f"checking {target}"):
             return report_on(target, str(meshes[0]) if meshes else None), ""
     except BadFactory as error:
-        raise click.UsageError(str(error)) from error
+        raise _misused(error) from error
+
+
+def _misused(error: Exception) -> click.ClickException:
+    """What ends the command with status 2, in the error's own words."""
+    found = click.ClickException(str(error))
+    found.exit_code = 2
+    return found
 
 
 def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:

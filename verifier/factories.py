@@ -69,5 +69,13 @@ def _run(what: str, call: Callable[[], Any]) -> Any:
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
         own = [frame for frame in frames if "site-packages" not in frame.filename and os.path.exists(frame.filename)]
         place = f"\n  at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+        raise BadFactory(f"{what} {_words(error)}{place}") from error
+
+
+def _words(error: Exception) -> str:
+    """What an exception says, with the notes on it; without JAX's about frames, which are not shown here."""
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError):
         words = "".join(traceback.format_exception_only(error)).strip()
-        raise BadFactory(f"{what} {words}{place}") from error
+    notes = [note for note in getattr(error, "__notes__", ()) if not note.startswith("-----")]
+    return "\n  ".join([words, *notes])

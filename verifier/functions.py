@@ -150,7 +150,9 @@ def _report(name: str, traced: Trace, program: Program, examined: Examined, line
         },
     }
     verdict = verdict_on(refusals)
-    return FunctionReport(name, verdict, examined.checker.equations, counted(refusals), rows, said, types, unsharded)
+    return FunctionReport(
+        name, verdict, examined.checker.equations, counted(refusals), rows, said, examined.assumed, types, unsharded
+    )
 
 
 def _where(lines: Lines, place: int) -> tuple[str, str]:

@@ -8,20 +8,30 @@
     from calculus.primitives.declaration import Primitive, same_dtype
     from calculus.primitives.elementwise import aligned
 
-    PRIMITIVES = [Primitive("fused_gelu", ("x",), "/ x", aligned, same_dtype)]
+    PRIMITIVES = [
+        Primitive("fused_gelu", ("x",), "/ x", aligned, same_dtype),  # a primitive of one's own
+        Primitive("pallas_call:gelu_kernel", ("x",), "/ x", aligned, same_dtype),  # one kernel that Pallas calls
+        Primitive("ffi_call:my_gelu", ("x",), "/ x", aligned, same_dtype),  # one target of foreign calls
+    ]
 
 A kernel that is declared so is judged like any other, where without it its printed types would be assumed.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import runpy
 import tomllib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from calculus.primitives import TABLE
-from calculus.primitives.declaration import Primitive
+from calculus.primitives.declaration import Primitive, Site
+from calculus.refusals import Refused, refuse
+from calculus.schemes import Scheme
 from calculus.signatures import Signature
 
 
@@ -58,10 +68,11 @@ def _project(folder: Path) -> Path | None:
 
 def _named_by(project: Path) -> Iterable[Path]:
     try:
-        table = tomllib.loads(project.read_text(encoding="utf-8"))
+        rules: Any = tomllib.loads(project.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return ()  # somebody else's business: a broken project file is for its own tools to report
-    rules = table.get("tool", {}).get("shardproof", {}).get("rules", [])
+    for key, otherwise in (("tool", {}), ("shardproof", {}), ("rules", [])):
+        rules = rules.get(key, otherwise) if isinstance(rules, dict) else None
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise BadRules(f'{project}: [tool.shardproof] rules should be a list of file names, as in rules = ["rules.py"]')
     return [(project.parent / rule).resolve() for rule in rules]
@@ -71,25 +82,70 @@ def _load(path: Path) -> tuple[str, ...]:
     if not path.is_file():
         raise BadRules(f"{path}: there is no such rules file; [tool.shardproof] rules names it")
     try:
-        declared = runpy.run_path(str(path)).get("PRIMITIVES")
-    except Exception as error:
-        raise BadRules(f"{path}: {type(error).__name__} while it ran: {error}") from error
-    if declared is None or isinstance(declared, (str, bytes)) or not isinstance(declared, Iterable):
+        found = runpy.run_path(str(path)).get("PRIMITIVES")
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        place = f"{path}:{lines[-1]}" if lines else str(path)
+        raise BadRules(f"{place}: {type(error).__name__} while it ran: {error}") from error
+    if found is None or isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
         raise BadRules(f"{path}: defines no PRIMITIVES; list your declarations there")
-    primitives = list(declared)
-    for primitive in primitives:
-        _usable(primitive, path)
+    primitives = [_usable(primitive, path) for primitive in found]
+    names = [primitive.name for primitive in primitives]
+    for name in names:
+        if name in TABLE or names.count(name) > 1:
+            raise BadRules(f"{path}: {name} is declared already; a rules file adds primitives, it replaces none")
     TABLE.update((primitive.name, primitive) for primitive in primitives)
-    return tuple(primitive.name for primitive in primitives)
+    return tuple(names)
 
 
-def _usable(primitive: object, path: Path) -> None:
+def _usable(primitive: object, path: Path) -> Primitive:
+    """The declaration, checked as far as it can be before its first use, and watched from there on."""
     if not isinstance(primitive, Primitive):
         raise BadRules(f"{path}: PRIMITIVES holds a {type(primitive).__name__}; each should be a Primitive(...)")
-    if primitive.name in TABLE:
-        raise BadRules(f"{path}: {primitive.name} is declared already; a rules file adds primitives, it replaces none")
+    name, operands = primitive.name, primitive.operands
+    if not isinstance(name, str) or not name:
+        raise BadRules(f"{path}: a primitive is called {name!r}; its name should be text")
+    if not isinstance(operands, tuple) or not all(isinstance(operand, str) for operand in operands):
+        raise BadRules(f'{path}: {name}: operands should be a tuple of names, as in ("x", "y"); it is {operands!r}')
+    for field in ("scheme", "dtypes", *(["linearity"] if not isinstance(primitive.linearity, str) else [])):
+        if not callable(getattr(primitive, field)):
+            raise BadRules(f"{path}: {name}: {field} should be a function of a Site")
     try:
         if isinstance(primitive.linearity, str):
             Signature.parse(primitive.linearity, primitive.operands, primitive.joins)
     except ValueError as error:
-        raise BadRules(f"{path}: {primitive.name}: {error}") from error
+        raise BadRules(f"{path}: {name}: {error}") from error
+    return dataclasses.replace(
+        primitive,
+        scheme=_watched(primitive.scheme, "scheme", name, path, Scheme),
+        dtypes=_watched(primitive.dtypes, "dtypes", name, path, tuple),
+        linearity=primitive.linearity
+        if isinstance(primitive.linearity, str)
+        else _watched(primitive.linearity, "linearity", name, path, str),
+    )
+
+
+def _watched(function: Callable[[Site], Any], field: str, name: str, path: Path, wanted: type) -> Callable[[Site], Any]:
+    """Somebody's function of a site. What it raises, or returns wrongly, is refused where it is used."""
+
+    @functools.wraps(function)
+    def watched(site: Site) -> Any:
+        wrong = ""
+        try:
+            found = function(site)
+            if not isinstance(found, wanted):
+                wrong = f"returned {type(found).__name__}, not {wanted.__name__}"
+        except Refused:
+            raise
+        except Exception as error:
+            wrong = f"raised {type(error).__name__}: {error}"
+        if wrong:
+            raise refuse(
+                "unmodelled-construct",
+                f"the {field} of {name} that {path} declares {wrong}",
+                because="what a declaration does not say cannot be judged",
+                help="correct the declaration, or take it out: then the printed types are assumed",
+            )
+        return found
+
+    return watched

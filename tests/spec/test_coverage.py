@@ -80,7 +80,7 @@ def _checked(text: str, mesh: str) -> list[Checked]:
             return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("verifier.examine.Checker", Recording)
+        patch.setattr("verifier.texts.Checker", Recording)
         report = check_text(text, parse_meshes(mesh) if mesh else [], "the program")
     return [] if report.refusals else found
 

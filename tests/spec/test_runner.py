@@ -45,8 +45,8 @@ f32[4]{R:X} -> cotangent f32[4]{U:X} -> block f32[4], 16 bytes
 ```console
 $ shardproof check sum.jaxpr --mesh X=2
 sum.jaxpr: well typed · 3 equations · 1 collective, 1 run · 32 bytes per device
-  line  primitive  collective  over  bytes  times  total  wire  exactness  inside
-     2  reshard    all-reduce  X        32      1     32    32  exact      -
+  line  primitive  collective  over  bytes  wire
+     2  reshard    all-reduce  X        32    32
 ```
 """
 

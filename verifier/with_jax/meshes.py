@@ -45,7 +45,7 @@ def abstract(mesh: Any) -> AbstractMesh:
         return made
     raise refuse(
         "bad-mesh",
-        f"mesh= is a {type(mesh).__name__}",
+        f"mesh= is of type {type(mesh).__name__}",
         help="give a jax.sharding.Mesh, a jax.sharding.AbstractMesh, or text such as 'data=512,model=8'",
     )
 

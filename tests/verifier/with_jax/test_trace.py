@@ -162,7 +162,7 @@ def test_variables_of_flax() -> None:
 @pytest.mark.parametrize(
     ("function", "args", "message"),
     [
-        (3, (1,), "a int is not a function"),
+        (3, (1,), "type int is not a function"),
         (jax.make_jaxpr(jnp.sin)(1.0), (1.0,), "leave out the arguments"),
         (jax.jit(jnp.sin).lower(1.0), (), "a Lowered has no program"),
     ],
