@@ -12,15 +12,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calculus.communication import move
+from calculus.cotangents import cotangent
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode, Mesh, same_devices
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
 from calculus.programs import Equation, body
-from calculus.refusals import Place, refuse
+from calculus.refusals import Place, Refused, refuse
+from calculus.repairs import priced
 from calculus.rules import Typing
 from calculus.types import ArrayType, Axes, Dim, Type, array_type, same
 from calculus.uses import Operand, operand_type
+from calculus.wellformed import well_formed
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -147,7 +151,7 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
                 "boundary-spec",
                 f"in_specs[{index}] cuts dim {dim} by ({','.join(wanted)}), and operand {index} is {type}",
                 because="a shard_map moves nothing: its specs say how the operand is cut already",
-                help=f"reshard operand {index} first, or write the spec that its type says",
+                help=_reshard_first(type, asked, index, outer),
                 place=place,
             )
         shape.append(_divided(size, outer.size(wanted), type, dim, place))
@@ -160,6 +164,25 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
         type.dtype, tuple(shape), tuple(lists), outer.in_order(varying), type.unreduced, type.reduced, type.kind,
         type.memory,
     )  # fmt: skip
+
+
+def _reshard_first(type: ArrayType, asked: Spec, index: int, outer: Mesh) -> str:
+    """The repair of an operand that lies otherwise than its spec says, with its price each time."""
+    lists = [list(axes or ()) for axes in asked.dims[: type.rank]] + [[] for _ in range(type.rank - len(asked.dims))]
+    wanted = array_type(
+        type.dtype, type.shape, tuple(map(tuple, lists)), type.varying, asked.unreduced, asked.reduced, asked.kind,
+        type.memory,
+    )  # fmt: skip
+    try:
+        well_formed(wanted, outer)
+        back, forth = cotangent(wanted), cotangent(type)
+    except Refused:
+        return "write the spec that its type says"
+    backward = priced(move(back, forth, outer)) if isinstance(back, ArrayType) and isinstance(forth, ArrayType) else "-"
+    return (
+        f"reshard operand {index} to {wanted} first ({priced(move(type, wanted, outer))} forward, {backward} "
+        "backward), or write the spec that its type says"
+    )
 
 
 def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:

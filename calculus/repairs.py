@@ -27,7 +27,7 @@ class Repair(NamedTuple):
 
     def __str__(self) -> str:
         steps = " and ".join(f"operand {index} to {type}" for index, type in self.casts)
-        return f"reshard {steps} ({_price(self.forward)} forward, {_price(self.backward)} backward)"
+        return f"reshard {steps} ({priced(self.forward)} forward, {priced(self.backward)} backward)"
 
     @property
     def wire(self) -> tuple[int, float]:
@@ -46,7 +46,7 @@ def restated(type: ArrayType, axis: str, state: str) -> ArrayType:
 
 def repairs(
     axis: str,
-    states: Sequence[State],
+    states: Sequence[State | frozenset[State]],
     arrays: Sequence[ArrayType | None],
     wanted: State | None,
     q: Relation,
@@ -56,7 +56,7 @@ def repairs(
     movable = [
         index
         for index, (state, type) in enumerate(zip(states, arrays, strict=True))
-        if type is not None and not isinstance(state, tuple) and state != "V"
+        if type is not None and not isinstance(state, tuple | frozenset) and state != "V"
     ]
     found: list[Repair] = []
     for changed in _choices(movable):
@@ -99,7 +99,8 @@ def _priced(axis: str, casts: Iterable[tuple[int, str]], arrays: Sequence[ArrayT
     return Repair(tuple(steps), forward, backward)
 
 
-def _price(collectives: Sequence[Collective]) -> str:
+def priced(collectives: Sequence[Collective]) -> str:
+    """What these collectives cost, in words: `all-reduce over X of 64 bytes`, or `free`."""
     if not collectives:
         return "free"
     return " and ".join(

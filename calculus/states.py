@@ -148,7 +148,7 @@ class _Question(NamedTuple):
         local = self.q.local_results(concrete)
         shown = ", ".join("literal" if isinstance(given, frozenset) else _word(given) for given in states)
         if found and said is not None and said not in local:
-            wanted = " or ".join(sorted(map(_word, found)))
+            wanted = " or ".join(sorted(set(map(_word, found))))
             return refuse(
                 "result-state",
                 f"along {axis} the operands of {name} are ({shown}), so its result is {wanted}, not {_word(said)}",
@@ -165,14 +165,21 @@ class _Question(NamedTuple):
             if one_way
             else f"{name} of ({shown}) along {axis} reads back wrong",
             because=why.because if why else "",
-            help=self._repair(axis, concrete, said),
+            help=self._repair(axis, states, said, found if one_way else frozenset()),
             place=Place("operand", concrete.index(odd) if odd in concrete else 0),
         )
 
-    def _repair(self, axis: str, states: tuple[State, ...], said: State | None) -> str:
+    def _repair(self, axis: str, states: Sequence[Given], said: State | None, free: frozenset[State]) -> str:
+        """Ways out, the cheapest first: another type for the result, where its operands have one that is `free`;
+        reshards of operands that lead to the type printed; those that lead to another."""
+        words = " or ".join(sorted(set(map(_word, free))))
+        ways = [f"bind the result {words} along {axis}: free, and so is its transpose"] if words else []
         found = repairs(axis, states, self.use.arrays, said, self.q, self.use.mesh)
-        found = found or repairs(axis, states, self.use.arrays, None, self.q, self.use.mesh)
-        return "; or ".join(map(str, found)) or f"finish what is pending along {axis} first, with a reshard"
+        others = repairs(axis, states, self.use.arrays, None, self.q, self.use.mesh)
+        ways += map(str, found or others)
+        if found and others and others[0] not in found and not ways[0].startswith("bind"):
+            ways.append(f"with another result, {others[0]}")
+        return "; or ".join(ways) or f"finish what is pending along {axis} first, with a reshard"
 
 
 def _word(state: State) -> str:
