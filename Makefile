@@ -44,7 +44,7 @@ format: ## rewrite the sources in the one format
 
 readme: ## write what the README's commands print into it
 	@$(SET_UP) full
-	@$(BIN)/python tests/test_readme.py
+	@$(BIN)/python -m tests.test_readme
 
 set-up: ## only make the environment
 	@$(SET_UP) full

@@ -71,9 +71,9 @@ def _enter(
     checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0
 ) -> Checked:
     """Check a body against the operands it is given. Refuses `arity` and `inconsistent-type`."""
-    wanted, names = (*program.constant_types, *program.input_types), (*program.constants, *program.inputs)
+    wanted: tuple[Type | None, ...] = (*program.constant_types, *program.input_types)
     if len(operands) == len(program.inputs):  # constants that a closed body carries along are no operands
-        wanted, names = program.input_types, program.inputs
+        wanted = program.input_types
     if len(wanted) != len(operands):
         raise refuse(
             "arity",
@@ -87,7 +87,7 @@ def _enter(
         if not agree(given, type):
             raise refuse(
                 "inconsistent-type",
-                f"input {index} of {what}, {names[index]}, is {type}; the operand is {given}",
+                f"input {index} of {what} is {type}; the operand is {given}",
                 because="a body is checked once, at the types its inputs are printed with",
                 help=_reconcile(given, type),
                 place=Place("operand", offset + index),

@@ -25,7 +25,7 @@ _BACK: Final = frozenset(
      "vary_unreduced_cast_p", "sharding_constraint", "device_put", "broadcast_in_dim", "optimization_barrier", "name",
      "all_gather", "all_gather_reduced", "all_gather_invariant"]
 )  # fmt: skip
-_FAR: Final = 1000
+_FAR: Final = 256
 """How many equations are followed on from one collective, at the most: more belong to nobody."""
 _DEEP: Final = 16
 """How many calls inside each other are followed."""

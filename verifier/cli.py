@@ -117,7 +117,7 @@ def _load_rules() -> None:
     try:
         load_rules()
     except BadRules as error:
-        raise _misused(error) from error
+        raise _Misused(str(error)) from error
 
 
 def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
@@ -129,14 +129,13 @@ def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
         with sign_of_life(f"checking {target}"):
             return report_on(target, str(meshes[0]) if meshes else None), ""
     except BadFactory as error:
-        raise _misused(error) from error
+        raise _Misused(str(error)) from error
 
 
-def _misused(error: Exception) -> click.ClickException:
-    """What ends the command with status 2, in the error's own words."""
-    found = click.ClickException(str(error))
-    found.exit_code = 2
-    return found
+class _Misused(click.ClickException):
+    """What ends the command with status 2, in its own words."""
+
+    exit_code = 2
 
 
 def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:

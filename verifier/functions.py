@@ -9,6 +9,7 @@ The door that needs JAX. Nothing here runs the function on devices.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
 from calculus.primitives import TABLE
 from calculus.programs import Equation, Program
-from calculus.refusals import Refusal, Refused
+from calculus.refusals import Family, Refusal, Refused
 from calculus.types import Type
 from verifier.attribution import Attribution
 from verifier.examine import Examined, counted, examine, notes, row
@@ -82,9 +83,9 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     Raises `TypeError` for what cannot be traced, `calculus.refusals.Refused` for an impossible mesh, `BadRules`, and
     what JAX raises when it traces. What the types refuse is in the report.
     """
+    from verifier.rules_files import load_rules
     from verifier.with_jax.lines import Lines
     from verifier.with_jax.objects import ObjectChecker, Objects
-    from verifier.rules_files import load_rules
     from verifier.with_jax.trace import trace
 
     load_rules()
@@ -95,7 +96,8 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
-        raise error.with_traceback(_theirs(error.__traceback__))
+        error.__traceback__ = _theirs(error.__traceback__)
+        raise
     objects = Objects(traced.program)
     program = objects.program(objects.main)
     examined = examine(program, ObjectChecker(traced.meshes, objects))
@@ -123,11 +125,13 @@ def _name(f: Any) -> str:
 def _report(name: str, traced: Trace, program: Program, examined: Examined, lines: Lines) -> FunctionReport:
     known = [None] * len(program.constants) + list(traced.inputs)
     attribution = Attribution(examined.checked, program)
+    twins = _Twins(known, (*program.constant_types, *program.input_types))
+    results = examined.checked.types if examined.checked is not None else ()
     rows: list[Row] = []
     for charge in examined.charges:
         place = charge.equation.line
         where, library = _where(lines, place)
-        value = _value(charge, attribution, known, traced)
+        value = _value(charge, attribution, known, traced, twins, results)
         rows.append(row(charge, _user_line(lines, place), where, value, library))
     refusals = [
         _in_their_words(refusal, site, attribution, known, lines) for refusal, site in examined.checker.refusals
@@ -143,11 +147,7 @@ def _report(name: str, traced: Trace, program: Program, examined: Examined, line
         )
     types = {
         **{path: type for path, type in zip(traced.inputs, program.input_types, strict=False) if type is not None},
-        **{
-            path: type
-            for path, type in zip(traced.outputs, examined.checked.types if examined.checked else (), strict=False)
-            if type is not None
-        },
+        **{path: type for path, type in zip(traced.outputs, results, strict=False) if type is not None},
     }
     verdict = verdict_on(refusals)
     return FunctionReport(
@@ -175,27 +175,52 @@ def _user_line(lines: Lines, place: int) -> int:
     return 0 if user is None else user.line
 
 
-def _value(charge: Charge, attribution: Attribution, inputs: Sequence[str | None], traced: Trace) -> str:
+class _Twins:
+    """The inputs that outputs belong to: those whose keys end the outputs' paths, and which have their shape."""
+
+    def __init__(self, inputs: Sequence[str | None], types: Sequence[Type | None]) -> None:
+        self._by_keys: dict[tuple[str, ...], list[tuple[str, object]]] = {}
+        for path, type in zip(inputs, types, strict=False):
+            if path:
+                self._by_keys.setdefault(_keys(path), []).append((path, getattr(type, "shape", None)))
+
+    def of(self, paths: Sequence[str], types: Sequence[Type | None]) -> str | None:
+        """The input that all these outputs belong to, by the longest keys. Keys that are the whole of an output's path
+        tell something only if one of them is a name."""
+        ends = [_keys(path) for path in paths]
+        shapes = {getattr(type, "shape", None) for type in types}
+        for count in range(min(map(len, ends)), 0, -1):
+            keys = ends[0][-count:]
+            if any(end[-count:] != keys for end in ends):
+                continue
+            if count == min(map(len, ends)) and all(key[1:-1].isdigit() for key in keys):
+                continue
+            for path, shape in self._by_keys.get(keys, ()):
+                if shapes == {shape}:
+                    return path
+        return None
+
+
+def _value(
+    charge: Charge, attribution: Attribution, inputs: Sequence[str | None], traced: Trace, twins: _Twins,
+    types: Sequence[Type | None],
+) -> str:  # fmt: skip
     """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input
-    whose keys end the paths of all these outputs, else the outputs' own paths."""
+    that these outputs belong to, else the outputs' own paths."""
     found = attribution.origin(charge)
     if found is not None and found < len(inputs):
         return inputs[found] or ""
-    paths = [traced.outputs[index] for index in sorted(attribution.destinations(charge)) if index < len(traced.outputs)]
+    places = [index for index in sorted(attribution.destinations(charge)) if index < len(traced.outputs)]
+    paths = [traced.outputs[index] for index in places]
     if not paths:
         return ""
-    ends = [_keys(path) for path in paths]
-    twins = [
-        path
-        for path in inputs
-        if path and (keys := _keys(path)) and all(end[-len(keys) :] == keys and len(end) > len(keys) for end in ends)
-    ]
-    if twins:
-        what = "update" if charge.collective.kind == ALL_GATHER else "gradient"
-        return f"{what} of {max(twins, key=lambda path: len(_keys(path)))}"
+    twin = twins.of(paths, [types[index] for index in places])
+    if twin is not None:
+        return f"{'update' if charge.collective.kind == ALL_GATHER else 'gradient'} of {twin}"
     return paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
 
 
+@functools.cache
 def _keys(path: str) -> tuple[str, ...]:
     """The keys of a path, in order: `params['up'].kernel.value` has `['up']` and `.kernel`, since a variable's value is
     the variable."""
@@ -217,7 +242,7 @@ def _in_their_words(
     where, library = _where(lines, place)
     if where:
         refusal.trail = (*refusal.trail, f"at {where} (in {library})" if library else f"at {where}")
-    if isinstance(site, Equation):
+    if isinstance(site, Equation) and refusal.family is not Family.UNMODELLED:
         spoken_of = [index for index in range(len(site.inputs)) if _mentions(refusal, index, len(site.inputs))]
         named = [_operand(refusal, site, index, attribution, inputs, lines) for index in spoken_of]
         if any(named):

@@ -102,7 +102,8 @@ def _usable(primitive: object, path: Path) -> Primitive:
     """The declaration, checked as far as it can be before its first use, and watched from there on."""
     if not isinstance(primitive, Primitive):
         raise BadRules(f"{path}: PRIMITIVES holds a {type(primitive).__name__}; each should be a Primitive(...)")
-    name, operands = primitive.name, primitive.operands
+    name: object = primitive.name  # what it is declared to be is what is in doubt
+    operands: object = primitive.operands
     if not isinstance(name, str) or not name:
         raise BadRules(f"{path}: a primitive is called {name!r}; its name should be text")
     if not isinstance(operands, tuple) or not all(isinstance(operand, str) for operand in operands):
@@ -125,7 +126,9 @@ def _usable(primitive: object, path: Path) -> Primitive:
     )
 
 
-def _watched(function: Callable[[Site], Any], field: str, name: str, path: Path, wanted: type) -> Callable[[Site], Any]:
+def _watched(
+    function: Callable[[Site], Any], field: str, name: object, path: Path, wanted: type
+) -> Callable[[Site], Any]:
     """Somebody's function of a site. What it raises, or returns wrongly, is refused where it is used."""
 
     @functools.wraps(function)
@@ -137,7 +140,7 @@ def _watched(function: Callable[[Site], Any], field: str, name: str, path: Path,
                 wrong = f"returned {type(found).__name__}, not {wanted.__name__}"
         except Refused:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # it becomes a refusal
             wrong = f"raised {type(error).__name__}: {error}"
         if wrong:
             raise refuse(
