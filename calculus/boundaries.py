@@ -56,6 +56,14 @@ def shard_map(
                 f"newly_manual_axes names {axis}, and the mesh is ({outer})",
                 place=Place("parameter", name="newly_manual_axes"),
             )
+        if scope.mesh.mode(axis) is AxisMode.MANUAL:
+            raise refuse(
+                "boundary-spec",
+                f"newly_manual_axes names {axis}, and the code around is manual over {axis} already",
+                because=f"a device has one coordinate along {axis}, and the values here are those of one coordinate",
+                help=f"leave {axis} out of the inner shard_map",
+                place=Place("parameter", name="newly_manual_axes"),
+            )
     tracked = flag(parameters, "check_vma")
     inner_mesh = outer.with_modes(dict.fromkeys(manual, AxisMode.MANUAL), tracked)
     ins = _specs(parameters, "in_specs", len(operands))
@@ -64,7 +72,8 @@ def shard_map(
         raise refuse(
             "arity",
             f"the body of the shard_map takes {len(wanted)} inputs and is given {len(operands)}",
-            because="every input of a body is one operand",
+            because="every input of a body is one operand, and what a device holds of it follows from its spec",
+            help="pass what the body closes over as an argument, with an in_spec of its own",
         )
     for index, (operand, asked, type) in enumerate(zip(operands, ins, wanted, strict=True)):
         found = _inward(operand_type(operand, type), asked, index, outer, manual, tracked)

@@ -3,31 +3,38 @@ offered, and priced forward and backward (its transpose is the reshard between t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
 from calculus.communication import Collective, move
 from calculus.cotangents import State, cotangent
 from calculus.linearity import Relation
-from calculus.meshes import Mesh
+from calculus.meshes import AxisMode, Mesh
 from calculus.types import ArrayType, array_type
 
 _CASTS: Final = ("N", "R", "U")
+_BY_HAND: Final[Mapping[object, str]] = {
+    ("N", "R"): "preduced",
+    ("U", "N"): "unreduced_psum",
+    ("U", "R"): "unreduced_psum and preduced",
+}
 _OFFERED: Final = 2
 _FEW: Final = 4
 
 
 class Repair(NamedTuple):
-    """Operands resharded to other types, with what that costs in the forward and in the backward pass."""
+    """Operands resharded to other types (or cast, by what is named), with what that costs in the forward and in the
+    backward pass."""
 
-    casts: tuple[tuple[int, ArrayType], ...]
+    casts: tuple[tuple[int, ArrayType, str], ...]
     forward: tuple[Collective, ...]
     backward: tuple[Collective, ...]
 
     def __str__(self) -> str:
-        steps = " and ".join(f"operand {index} to {type}" for index, type in self.casts)
-        return f"reshard {steps} ({priced(self.forward)} forward, {priced(self.backward)} backward)"
+        steps = " and ".join(f"operand {index} to {type}{by}" for index, type, by in self.casts)
+        verb = "cast" if any(by for _, _, by in self.casts) else "reshard"
+        return f"{verb} {steps} ({priced(self.forward)} forward, {priced(self.backward)} backward)"
 
     @property
     def wire(self) -> tuple[int, float]:
@@ -52,7 +59,9 @@ def repairs(
     q: Relation,
     mesh: Mesh,
 ) -> list[Repair]:
-    """The cheapest few ways to restate operands along an axis so that Q allows a result, the wanted one if it can."""
+    """The cheapest few ways to restate operands along an axis so that Q allows a result, the wanted one if it can.
+    Along a manual axis there are casts and collectives instead of reshards, and not for every way."""
+    manual = mesh.mode(axis) is AxisMode.MANUAL
     movable = [
         index
         for index, (state, type) in enumerate(zip(states, arrays, strict=True))
@@ -66,9 +75,12 @@ def repairs(
                 trial[index] = end
             if any(trial[index] == states[index] for index in changed):
                 continue
+            ways = [_BY_HAND.get((states[index], trial[index]), "") if manual else "" for index in changed]
+            if manual and not all(ways):
+                continue
             results = q.results(trial)
             if results and (wanted is None or wanted in results or wanted not in _CASTS):
-                found.append(_priced(axis, zip(changed, ends, strict=True), arrays, mesh))
+                found.append(_priced(axis, zip(changed, ends, ways, strict=True), arrays, mesh))
         if found:
             break
     return sorted(found, key=lambda repair: repair.wire)[:_OFFERED]
@@ -82,15 +94,15 @@ def _choices(movable: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield tuple(movable)
 
 
-def _priced(axis: str, casts: Iterable[tuple[int, str]], arrays: Sequence[ArrayType | None], mesh: Mesh) -> Repair:
-    steps: list[tuple[int, ArrayType]] = []
+def _priced(axis: str, casts: Iterable[tuple[int, str, str]], arrays: Sequence[ArrayType | None], mesh: Mesh) -> Repair:
+    steps: list[tuple[int, ArrayType, str]] = []
     forward: tuple[Collective, ...] = ()
     backward: tuple[Collective, ...] = ()
-    for index, end in casts:
+    for index, end, by in casts:
         before = arrays[index]
         assert before is not None
         after = restated(before, axis, end)
-        steps.append((index, after))
+        steps.append((index, after, by and f" with {by} over {axis}"))
         forward += move(before, after, mesh)
         if before.kind == "sum":
             back, forth = cotangent(after), cotangent(before)

@@ -157,6 +157,8 @@ class _Question(NamedTuple):
                 place=Place("binder", self.use.number),
             )
         one_way = bool(local) and (said is None or said in local)
+        if not one_way:  # a constant counts as what it is: the same on every device
+            concrete = tuple("N" if isinstance(given, frozenset) else given for given in states)
         why = blame(self.q, concrete, said if one_way else None, axis)
         odd = "N" if one_way and "N" in concrete else next((s for s in concrete if s in _MARKS), concrete[0:1])
         return refuse(
