@@ -37,7 +37,8 @@ _KEY: Final = re.compile(r"\[[^\[\]]*\]|\.\w+")
 
 @dataclass(slots=True)
 class FunctionReport(Report):
-    """The report on a function. types: of every input and output, by its path. title: the function's name."""
+    """The report on a function; `file` is its name. types: of every input and output, by its path. unsharded: whether no
+    array carries an explicit sharding."""
 
     types: dict[str, Type] = field(default_factory=dict)
     unsharded: bool = False
