@@ -27,6 +27,11 @@ class Examined(NamedTuple):
         """The refusals in the order in which they were found."""
         return [refusal for refusal, _ in self.checker.refusals]
 
+    @property
+    def assumed(self) -> int:
+        """How much was trusted rather than checked."""
+        return self.checker.assumptions + sum(self.checker.assumed.values())
+
 
 def examine(program: Program, checker: Checker) -> Examined:
     """Check a whole program, and price it."""

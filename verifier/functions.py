@@ -37,8 +37,8 @@ _KEY: Final = re.compile(r"\[[^\[\]]*\]|\.\w+")
 
 @dataclass(slots=True)
 class FunctionReport(Report):
-    """The report on a function; `file` is its name. types: of every input and output, by its path. unsharded: whether no
-    array carries an explicit sharding."""
+    """The report on a function; `file` is its name. types: of every input and output, by its path. unsharded: whether
+    no array carries an explicit sharding."""
 
     types: dict[str, Type] = field(default_factory=dict)
     unsharded: bool = False
@@ -255,15 +255,10 @@ _FEW: Final = 3
 
 
 def _mentions(refusal: Refusal, index: int, count: int) -> bool:
-    """Whether a refusal is about this operand: it says so, or it is about all of few."""
-    said = " ".join((refusal.message, refusal.because, refusal.help))
-    if _OPERAND.search(said) is None and refusal.place.part in ("primitive", "binder"):
-        return count <= _FEW
-    here = refusal.place.part == "operand" and refusal.place.index == index
-    return here or re.search(rf"\boperand {index}\b", said) is not None
-
-
-_OPERAND: Final = re.compile(r"\boperand \d")
+    """Whether to say what this operand is: one of few, or one that the refusal speaks of."""
+    if count <= _FEW or (refusal.place.part == "operand" and refusal.place.index == index):
+        return True
+    return re.search(rf"\boperand {index}\b", " ".join((refusal.message, refusal.because, refusal.help))) is not None
 
 
 def _operand(

@@ -56,7 +56,7 @@ class Row(NamedTuple):
 @dataclass(slots=True)
 class Report:
     """The verdict about one file, named as it was asked for. `equations` counts those that were checked, those of
-    bodies included."""
+    bodies included; `assumed` what was trusted instead: kernels' types, and claims at boundaries that no type backs."""
 
     file: str
     verdict: Verdict
@@ -64,6 +64,7 @@ class Report:
     refusals: list[Refusal] = field(default_factory=list)
     communication: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    assumed: int = 0
 
     @property
     def name(self) -> str:
@@ -133,6 +134,7 @@ def as_json(report: Report) -> dict[str, object]:
         ],
         "total_bytes": report.payload,
         "unpriced": report.unpriced,
+        "assumed": report.assumed,
         "notes": report.notes,
     }
 
@@ -154,6 +156,8 @@ def summary(report: Report) -> str:
     parts = [VERDICTS[report.verdict]]
     if report.verdict != "malformed":
         parts.append(count(report.equations, "equation"))
+    if report.assumed:
+        parts.append(f"{report.assumed:,} assumed")
     if report.refusals and (report.verdict == "refused" or len(report.refusals) > 1):
         parts.append(count(len(report.refusals), "refusal"))
     if report.communication:

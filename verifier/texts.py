@@ -28,7 +28,7 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     refusals = counted(_located(text, examined.checker))
     rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
     said = notes(examined, lambda sizes: f"give --mesh {sizes}")
-    return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said)
+    return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed)
 
 
 def _first_line(refusal: Refusal) -> Refusal:

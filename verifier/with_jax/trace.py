@@ -60,7 +60,8 @@ def trace(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> Trace:
         raise Misuse(f"a {type(f).__name__} has no program of JAX any more: give `jitted.trace(...)`, or the function")
     if not callable(f):
         raise Misuse(
-            f"an object of type {type(f).__name__} is not a function: give the function and its arguments apart, f, *args"
+            f"an object of type {type(f).__name__} is not a function: "
+            "give the function and its arguments apart, f, *args"
         )
     args, kwargs = _placed((args, kwargs), leaves(f, args, kwargs), context)
     known = leaves(f, args, kwargs)
