@@ -161,6 +161,7 @@ class _Question(NamedTuple):
             concrete = tuple("N" if isinstance(given, frozenset) else given for given in states)
         why = blame(self.q, concrete, said if one_way else None, axis)
         odd = "N" if one_way and "N" in concrete else next((s for s in concrete if s in _MARKS), concrete[0:1])
+        marked = concrete.index(odd) if odd in concrete else 0
         return refuse(
             "transpose-communicates" if one_way else "state",
             f"{name} of ({shown}) along {axis} is right forward, and its transpose is not free"
@@ -168,7 +169,7 @@ class _Question(NamedTuple):
             else f"{name} of ({shown}) along {axis} reads back wrong",
             because=why.because if why else "",
             help=self._repair(axis, states, said, found if one_way else frozenset()),
-            place=Place("operand", concrete.index(odd) if odd in concrete else 0),
+            place=Place("operand", why.operand if not one_way and why and why.operand is not None else marked),
         )
 
     def _repair(self, axis: str, states: Sequence[Given], said: State | None, free: frozenset[State]) -> str:
