@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from calculus.checking import Checked, Checker
 from calculus.communication import COMPILER
+from calculus.copies import Copies
 from calculus.effects import Charge, charges
 from calculus.meshes import AxisMode
-from calculus.programs import Program
+from calculus.programs import Equation, Program
 from calculus.refusals import Refusal, Refused
+from calculus.types import Axes
 from verifier.report import Row, verdict_on
 
 
@@ -69,9 +71,18 @@ def counted(refusals: Sequence[Refusal]) -> list[Refusal]:
     return [*found, *first.values()]
 
 
-def notes(examined: Examined, repair: Callable[[str], str]) -> list[str]:
-    """What a reader must know beside the verdict: what was assumed, what the compiler chooses, what has no price.
-    `repair` says how the sizes of axes are given at the door at hand."""
+def _summed(charge: Charge, axes: Axes, where: str) -> str:
+    count = charge.collective.group if axes == charge.collective.axes else None
+    names = ", ".join(axes)
+    times = f"as many times the value as {names} has devices" if count is None else f"{count} times the value"
+    what = f"{charge.equation.primitive} over {names} adds up equal copies"
+    return f"{where}: {what}: {times} is the same, and needs no communication"
+
+
+def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equation], str]) -> list[str]:
+    """What a reader must know beside the verdict: what was assumed, what the compiler chooses, what has no price, what
+    is summed though it is the same everywhere. `repair` says how the sizes of axes are given at the door at hand,
+    `place` where an equation stands."""
     checker = examined.checker
     found: list[str] = []
     kernels = {name: number for name, number in sorted(checker.assumed.items()) if name != "_"}
@@ -88,6 +99,9 @@ def notes(examined: Examined, repair: Callable[[str], str]) -> list[str]:
             f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "
             "assumed, not checked"
         )
+    copies = Copies()
+    summed = [(charge, axes) for charge in examined.charges if (axes := copies.summed(charge))]
+    found += dict.fromkeys(_summed(charge, axes, place(charge.equation)) for charge, axes in summed)
     hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
     hidden += sorted(checker.compiler_axes.difference(hidden))
     if hidden:

@@ -139,7 +139,9 @@ def _report(name: str, traced: Trace, program: Program, examined: Examined, line
     ]
     seen = (*program.input_types, *examined.checker.scope.chosen)
     unsharded = not traced.meshes or all(getattr(type, "plain", True) for type in seen)
-    said = notes(examined, lambda sizes: f"give mesh='{sizes}'")
+    said = notes(
+        examined, lambda sizes: f"give mesh='{sizes}'", lambda equation: _where(lines, equation.line)[0] or "somewhere"
+    )
     if unsharded:
         said.insert(
             0,

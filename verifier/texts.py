@@ -27,7 +27,7 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     examined = examine(document.program, Checker(given))
     refusals = counted(_located(text, examined.checker))
     rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
-    said = notes(examined, lambda sizes: f"give --mesh {sizes}")
+    said = notes(examined, lambda sizes: f"give --mesh {sizes}", lambda equation: f"line {equation.line}")
     return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed)
 
 
