@@ -243,7 +243,7 @@ class Checker:
             try:
                 scope.mesh_of(type)
             except Refused as refused:
-                refused.refusal.place = Place("input", position)
+                refused.refusal.place = refused.refusal.place.of("input", position)
                 self.refuse(refused.refusal, program)
                 env[name] = None
 
@@ -253,7 +253,7 @@ class Checker:
                 try:
                     scope.mesh_of(type)
                 except Refused as refused:
-                    refused.refusal.place = Place("binder", index)
+                    refused.refusal.place = refused.refusal.place.of("binder", index)
                     raise
 
     def _inferred_well(self, equation: Equation, typing: Typing, scope: Scope) -> None:
@@ -263,7 +263,7 @@ class Checker:
                 try:
                     scope.mesh_of(inferred)
                 except Refused as refused:
-                    refused.refusal.place = Place("binder", index)
+                    refused.refusal.place = refused.refusal.place.of("binder", index)
                     raise
 
     def _outputs(self, program: Program, env: dict[str, Bound]) -> tuple[Type | None, ...]:

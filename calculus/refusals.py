@@ -83,12 +83,19 @@ class Place:
     """What a refusal points at, inside one equation (or one type): resolved to a column only when it is shown.
 
     `part` is one of `primitive`, `operand`, `binder`, `parameter`, `output` (of the program), `input`
-    (of the program), `type`. `index` counts from 0 where there are several; `name` is a parameter's name.
+    (of the program), `type`. `index` counts from 0 where there are several; `name` is a parameter's name. Where the
+    type of a binder or an input is wrong, `axis` or `dim` (from 0) says what in it.
     """
 
     part: str = "primitive"
     index: int = 0
     name: str = ""
+    axis: str = ""
+    dim: int | None = None
+
+    def of(self, part: str, index: int) -> Place:
+        """The same axis or dim, in the type of a binder or an input."""
+        return Place(part, index, axis=self.axis, dim=self.dim)
 
 
 @dataclass(slots=True)

@@ -38,17 +38,19 @@ def well_formed(type: Type, mesh: Mesh) -> None:
             f"{type} is unreduced, and keys have no sum",
             because="no pieces on the devices add up to a key",
             help="keep the key the same on every device",
-            place=_HERE,
+            place=Place("type", axis=type.unreduced[0]),
         )
     for axis in type.mentioned:
         if axis not in mesh:
             known = f"name one of {', '.join(mesh.by_name)}, or " if mesh.by_name else ""
+            missing = dict.fromkeys(name for name in type.mentioned if name not in mesh)
+            sizes = ",".join([*str(mesh).split(", ")[: len(mesh.axes)], *(f"{name}=..." for name in missing)])
             raise refuse(
                 "unknown-axis",
-                f"{type} mentions axis {axis}, and the mesh is ({mesh})",
+                f"{type} mentions axis {axis}, and {f'the mesh is ({mesh})' if mesh.axes else 'no mesh is given'}",
                 because="a type's axes are those of its mesh",
-                help=f"{known}give the mesh that has {axis}",
-                place=_HERE,
+                help=f"{known}give a mesh that has {axis}: --mesh {sizes}",
+                place=Place("type", axis=axis),
             )
         _mode_allows(type, axis, mesh)
     for dim, (size, axes) in enumerate(zip(type.shape, type.axes, strict=True)):
@@ -59,7 +61,7 @@ def well_formed(type: Type, mesh: Mesh) -> None:
                 f"dim {dim} of {type} has size {size}, and ({', '.join(axes)}) cuts it into {parts}",
                 because="every device holds a block of the same shape",
                 help=f"pad the dim to a multiple of {parts}, or shard it on fewer axes",
-                place=_HERE,
+                place=Place("type", dim=dim),
             )
     return None
 
@@ -106,7 +108,7 @@ def _states_exclude_each_other(type: ArrayType) -> None:
                 f"{type} is {words} along {', '.join(sorted(clash))}",
                 because="along one mesh axis an array is in one state",
                 help="keep one of the two",
-                place=_HERE,
+                place=Place("type", axis=min(clash)),
             )
     mentioned = type.mentioned
     if len(set(mentioned)) != len(mentioned):
@@ -117,7 +119,7 @@ def _states_exclude_each_other(type: ArrayType) -> None:
             f"{type} mentions axis {twice} more than once",
             because="a device has one coordinate along an axis, so the axis can cut one dim only, and only once",
             help=f"drop all but one mention of {twice}",
-            place=_HERE,
+            place=Place("type", axis=twice),
         )
 
 
@@ -129,7 +131,7 @@ def _mode_allows(type: ArrayType, axis: str, mesh: Mesh) -> None:
             f"{type} mentions axis {axis}, which is auto",
             because="along an auto axis the compiler chooses, so the type cannot say",
             help=f"make {axis} explicit, or drop it from the type",
-            place=_HERE,
+            place=Place("type", axis=axis),
         )
     if mode is AxisMode.MANUAL and axis in type.sharded:
         raise refuse(
@@ -137,7 +139,7 @@ def _mode_allows(type: ArrayType, axis: str, mesh: Mesh) -> None:
             f"{type} shards a dim on {axis}, which is manual here",
             because="inside a shard_map the dim is cut already; what remains is a block that varies",
             help=f"write the block's own size and {{V:{axis}}}",
-            place=_HERE,
+            place=Place("type", axis=axis),
         )
     if mode is not AxisMode.MANUAL and axis in type.varying:
         raise refuse(
@@ -145,5 +147,5 @@ def _mode_allows(type: ArrayType, axis: str, mesh: Mesh) -> None:
             f"{type} varies over {axis}, which is not manual here",
             because="outside a shard_map a value is one array, and its type says how it is stored",
             help=f"shard a dim on {axis}, or put the code inside a shard_map over {axis}",
-            place=_HERE,
+            place=Place("type", axis=axis),
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from calculus.programs import NO_PARAMETERS, Parameters, Reference, Value, Word
-from grammar.layout import TEXT_PARAMETERS
+from grammar.layout import BESIDE, TEXT_PARAMETERS
 from grammar.leaves import Odd, value_at, value_of
 from grammar.references import holds_programs
 
@@ -107,7 +107,10 @@ class Heads(dict[str, Head]):
             return Word(printed)
         if "#" in printed or _PROGRAM.search(printed) or (printed[:1] == "(" and holds_programs(name)):
             raise Odd
-        return self.resolved(name, value_of(printed))
+        value = value_of(printed)
+        if isinstance(value, Word) and BESIDE.search(printed):  # another parameter may stand on the same line
+            raise Odd
+        return self.resolved(name, value)
 
     def resolved(self, name: str, value: Value) -> Value:
         """A parameter's value, a word that names a definition being a reference to it."""

@@ -50,6 +50,8 @@ _OPENING = {"(": ")", "[": "]", "{": "}"}
 # Quotes open a string only where a word cannot contain them (`don't`); one that is not closed ends with its line.
 _GAP = r"(?<!\s)\s++(?=[^\W\d]\w*+=(?!=))"
 _BRACKET = re.compile(rf"""[()\[\]{{}}]|(?<!\w)b?(?:'(?:[^'\\\n]|\\.)*+'?|"(?:[^"\\\n]|\\.)*+"?)|{_GAP}""")
+BESIDE = re.compile(_GAP)
+"""A blank between two parameters: the name of the second, and `=`, follow."""
 _BARE_BRACKET = re.compile(rf"[()\[\]{{}}]|{_GAP}")
 _KEY = re.compile(r"[^\W\d]\w*+=")
 
@@ -113,14 +115,14 @@ class Layout:
         Raises `Refused` (`syntax`) if nothing ends it and (`too-deep`) if its brackets nest too deep.
         """
         text = self.text
+        name = text[key : start - 1]
         line, column = self.position(key)
         line, column = line - 1, column - 1
         own_line = self._indents[line] == column
         if own_line:
             sibling = self._next_out[line]
             if self._is_sibling(sibling, column):
-                return self._starts[sibling] - 1
-        name = text[key : start - 1]
+                return self._beside(name, start, self._starts[sibling] - 1)
         if name not in TEXT_PARAMETERS:
             return self._balanced_end(start, _BRACKET)
         end_of_line = text.find("\n", start)
@@ -133,6 +135,25 @@ class Layout:
             if self._is_sibling(other, column):
                 return self._starts[other] - 1
         raise syntax(f"the text of `{name}` does not end", line + 1, column + 1)
+
+    def _beside(self, name: str, start: int, end: int) -> int:
+        """Where a value ends that has the lines up to `end`: there, unless another parameter stands beside it on its
+        first line. Text for people, and what `<...>` holds, is kept as it is."""
+        line_end = self.text.find("\n", start, end)
+        stop = end if line_end < 0 else line_end
+        if name in TEXT_PARAMETERS or not BESIDE.search(self.text, start, stop):
+            return end
+        angles = re.compile(terminals()["ANGLES"]).match(self.text, start, stop)
+        level = 0
+        for found in _BRACKET.finditer(self.text, angles.end() if angles else start, stop):
+            what = found.group()
+            if what in _OPENING:
+                level += 1
+            elif what in ")]}":
+                level -= 1
+            elif what.isspace() and not level:
+                return found.start()
+        return end
 
     def _is_sibling(self, line: int, column: int) -> bool:
         """Whether a line (from 0) begins the next parameter of a block whose parameters begin at a column, or ends

@@ -49,9 +49,10 @@ class Source:
 def locate(source: Source, term: Equation | Program, place: Place) -> tuple[int, int]:
     """Line and column, from 1, of a place in an equation or a program; (0, 0) if the term has no line.
 
-    Of an equation: `primitive` (of a Ref statement the arrow), `operand` and `binder` by index, `type` of a binder by
-    index, `parameter` by name. Of a program: `input` and `output` by index. A place that the term does not have is
-    the term's beginning, and where the text does not show the term it is the beginning of its line.
+    Where the place names an axis or a dim, it is that of the type that is printed for the binder or input. Of an
+    equation: `primitive` (of a Ref statement the arrow), `operand` and `binder` by index, `type` of a binder by index,
+    `parameter` by name. Of a program: `input` and `output` by index. A place that the term does not have is the term's
+    beginning, and where the text does not show the term it is the beginning of its line.
     """
     if term.line <= 0:
         return 0, 0
@@ -62,7 +63,29 @@ def locate(source: Source, term: Equation | Program, place: Place) -> tuple[int,
     if found is None:
         line = source.line(term.line)
         return term.line, len(line) - len(line.lstrip()) + 1
-    return source.layout.position(found.offset(place))
+    return source.layout.position(found.inside(source.text, place))
+
+
+def inside_type(text: str, place: Place, start: int = 0) -> int:
+    """Where, in the type that is printed from `start` on, the place's axis was mentioned last, or its dim stands;
+    `start` if the type shows neither."""
+    printed = _pattern(r"\s*<TYPE>").match(text, start)
+    opening = -1 if printed is None else text.find("[", start, printed.end())
+    if printed is None or opening < 0:
+        return start
+    if place.dim is not None:
+        level, commas = 0, place.dim
+        for mark in re.compile(r"(?<=\[)\s*|,\s*|[()]").finditer(text, opening + 1, printed.end()):
+            level += {"(": 1, ")": -1}.get(mark[0], 0)
+            if level == 0 and mark[0] not in ("(", ")"):
+                if commas == 0:
+                    return mark.end()
+                commas -= 1
+    elif place.axis:
+        axis = rf"[@:]\s*(?:\((?:[^()]*,)?\s*)?({re.escape(place.axis)})(?=[\s,()\[\]{{}}<>@:])"
+        for mark in re.compile(axis).finditer(text, opening, printed.end()):
+            start = mark.start(1)
+    return start
 
 
 @dataclass(slots=True)
@@ -77,6 +100,7 @@ class _Spans:
     operands: list[int] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
+    input_types: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
     def offset(self, place: Place) -> int:
@@ -91,6 +115,13 @@ class _Spans:
         }
         offsets = lists.get(place.part, [])
         return offsets[place.index] if 0 <= place.index < len(offsets) else self._primitive()
+
+    def inside(self, text: str, place: Place) -> int:
+        """The offset of what is wrong in a type, where the place says that; else of the place."""
+        types = {"binder": self.types, "type": self.types, "input": self.input_types}.get(place.part, [])
+        if (place.axis or place.dim is not None) and 0 <= place.index < len(types):
+            return inside_type(text, place, types[place.index])
+        return self.offset(place)
 
     def _primitive(self) -> int:
         return self.start if self.primitive is None else self.primitive
@@ -239,7 +270,7 @@ def _scan_program(source: Source, program: Program, offset: int) -> _Spans:
     scanner.take(r"\{\s*lambda\b")
     scanner.binders(program.constants)
     scanner.take(";")
-    spans.inputs, _ = scanner.binders(program.inputs)
+    spans.inputs, spans.input_types = scanner.binders(program.inputs)
     scanner.take(r"\.\s*let\b")
     if program.equations:
         last = _find_equation(source, program.equations[-1], scanner.offset)

@@ -54,6 +54,29 @@ def test_syntax(text: str) -> None:
     assert says in found.message
 
 
+TWO = [
+    "    b:f32[] = sin a c:f32[] = cos b",
+    "    b = sin a c = cos b",
+    "    b:f32[] = sin a\n      c:f32[] = cos b",
+    "    b:f32[] = sin a x[0] <- b",
+    "    x[0] <- a b:f32[] = sin a",
+]
+
+
+@pytest.mark.parametrize("text", TWO)
+def test_two_equations_on_one_line(text: str) -> None:
+    """The help says that each needs a line, or a `;`."""
+    found = refusal(f"{{ lambda ; a:f32[]. let\n{text}\n  in () }}")
+    assert found.code == "syntax"
+    assert "a second equation needs a line of its own" in found.help
+    assert "`;`" in found.help
+
+
+def test_no_second_equation_is_seen_where_none_begins() -> None:
+    assert refusal("{ lambda ; a:f32[]. let\n    b:f32[] = sin a, a\n  in () }").help == ""
+    assert refusal("{ lambda ; a:f32[]. let\n    b: = sin a\n  in () }").help == ""
+
+
 def test_two_kinds_in_a_program() -> None:
     found = refusal("{ lambda ; . let\n    b:f32[]{U:X, U_max:Y} = sin a\n  in () }")
     assert (found.code, found.line, found.column) == ("two-kinds", 2, 7)
@@ -114,7 +137,9 @@ HOSTILE = {
 @pytest.mark.parametrize(("code", "text"), [(code, text) for code, texts in HOSTILE.items() for text in texts])
 def test_hostile_text_ends_soon(code: str, text: str) -> None:
     started = time.process_time()
-    assert refusal(text).code == code
+    found = refusal(text)
+    assert found.code == code
+    assert code != "too-deep" or str(NESTING) in found.message
     assert time.process_time() - started < 2  # each takes milliseconds when its time is linear, minutes when not
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from calculus.programs import (
     NO_PARAMETERS,
     Braces,
     Call,
+    Document,
     Equation,
     Pair,
     Programs,
@@ -17,6 +20,7 @@ from calculus.programs import (
     bodies,
 )
 from grammar.parse import parse_document, parse_type, parse_value
+from grammar.read import read
 
 
 def only(text: str) -> Equation:
@@ -36,6 +40,37 @@ def test_parameters_keep_their_order() -> None:
     assert equation.parameters.items_in_order == (
         ("z", 1), ("a", (0, 1)), ("m", None), ("flag", True), ("dtype", Word("float32")),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", [read, parse_document])
+def test_parameters_stand_beside_each_other(reader: Callable[[str], Document]) -> None:
+    """Lines of a block that hold several: each is read, by both readers. Text for people, brackets, quotes and `<...>`
+    keep what looks like one."""
+    document = reader("""{ lambda ; a:f32[3]. let
+    b:f32[3] = scan[
+      length=3 num_carry=1  num_consts=(1,
+        2)
+      jaxpr={ lambda ; . let  in () } linear=(False,) reverse=f( x=1 ) unroll='a b=1'
+      what=<f x=1> z=x == y last=
+      spec=P('X',) q=1
+    ] a
+    check[
+      msg=at x=1 y=2
+      debug=False
+    ] a
+  in () }
+""")
+    scan, check = document.program.equations
+    assert [name for name, _ in scan.parameters.items_in_order] == [
+        "length", "num_carry", "num_consts", "jaxpr", "linear", "reverse", "unroll", "what", "z", "last", "spec", "q",
+    ]  # fmt: skip
+    expected = {
+        "length": 3, "num_carry": 1, "num_consts": (1, 2), "linear": (False,), "unroll": "a b=1",
+        "what": Word("<f x=1>"), "z": Word("x == y"), "last": Word(""), "spec": Call("P", ("X",), ()), "q": 1,
+    }  # fmt: skip
+    for name, wanted in expected.items():
+        assert scan.parameters[name] == wanted, name
+    assert check.parameters["msg"] == "at x=1 y=2"
 
 
 VALUES: dict[str, Value] = {

@@ -10,7 +10,7 @@ from calculus.programs import Equation, Program, bodies
 from calculus.refusals import Place
 from grammar.parse import parse_document
 from grammar.references import equations
-from grammar.source import Source, locate
+from grammar.source import Source, inside_type, locate
 
 CORPUS = Path(__file__).parents[1] / "golden" / "corpus"
 
@@ -162,3 +162,39 @@ def test_what_is_found_is_what_stands_there(file: Path) -> None:
             check(equation, Place("type", index), str(type))
         for name in equation.parameters:
             check(equation, Place("parameter", name=name), f"{name}=")
+
+
+#       123456789012345678901234567890123456789012345
+TYPES = [
+    ("f32[8@Z]", Place(axis="Z"), 7),
+    ("f32[8,4@(X, Z)]", Place(axis="Z"), 13),
+    ("f32[8,X@Y,4]{U:X}", Place(axis="X"), 16),  # a size of the same name is no axis
+    ("f32[X@X,X]", Place(axis="X"), 7),
+    ("f32[8@(X,X)]", Place(axis="X"), 10),  # the last of several
+    ("f32[8@XX]{V:X, R:(YX,XX)}", Place(axis="X"), 13),
+    ("f32[8@data.x]", Place(axis="data.x"), 7),
+    ("Ref{f32[8@X]}", Place(axis="X"), 11),
+    ("key<X>[4@X]", Place(axis="X"), 10),
+    ("f32[8,7@X]", Place(dim=1), 7),
+    ("f32[ 8 , 7@X ]", Place(dim=0), 6),
+    ("f32[f(a, b),(c + 1),7@(X,Y), 6]", Place(dim=2), 21),
+    ("f32[f(a, b),(c + 1),7@(X,Y), 6]", Place(dim=3), 30),
+    ("f32[8]", Place(axis="X"), 1),
+    ("f32[8]", Place(dim=3), 1),
+    ("Tok", Place(axis="X"), 1),
+    ("f32[8@", Place(axis="X"), 1),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "column"), TYPES)
+def test_inside_a_type(text: str, place: Place, column: int) -> None:
+    assert inside_type(text, place) + 1 == column
+    assert inside_type(f"a:{text}", place, 2) - 2 + 1 == column
+
+
+def test_inside_the_types_of_binders_and_inputs() -> None:
+    text = "{ lambda ; a:f32[4] b:f32[8,7@X]. let\n    c:f32[8] d:f32[8@Z] = f b\n  in (c,) }"
+    program, source = parse_document(text).program, Source(text)
+    assert locate(source, program, Place("input", 1, dim=1)) == (1, 29)
+    assert locate(source, program.equations[0], Place("binder", 1, axis="Z")) == (2, 22)
+    assert locate(source, program.equations[0], Place("binder", 1)) == (2, 14)
