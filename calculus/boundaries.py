@@ -9,16 +9,19 @@ reduced {R:X}               P(reduced={'X'})            reduced {R:X}
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
+from calculus.bodies import Result, Several, agree, counted, settle, undetermined
 from calculus.communication import move
 from calculus.cotangents import cotangent
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode, Mesh, same_devices
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
-from calculus.programs import Equation, body
+from calculus.programs import Equation, Literal, body
 from calculus.refusals import Place, Refused, refuse
 from calculus.repairs import priced
 from calculus.rules import Typing
@@ -65,7 +68,8 @@ def shard_map(
                 place=Place("parameter", name="newly_manual_axes"),
             )
     tracked = flag(parameters, "check_vma")
-    inner_mesh = outer.with_modes(dict.fromkeys(manual, AxisMode.MANUAL), tracked)
+    around = [axis.name for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL and axis.name in outer]
+    inner_mesh = outer.with_modes(dict.fromkeys((*around, *manual), AxisMode.MANUAL), tracked)
     ins = _specs(parameters, "in_specs", len(operands))
     wanted = (*program.constant_types, *program.input_types)
     if len(wanted) != len(operands):
@@ -87,16 +91,14 @@ def shard_map(
             )
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
     outs = _specs(parameters, "out_specs", len(checked.types))
-    if len(checked.types) != len(equation.types):
-        raise refuse(
-            "arity",
-            f"the body of the shard_map has {len(checked.types)} results, and {len(equation.types)} are bound",
-            place=Place("binder", min(len(checked.types), len(equation.types))),
-        )
+    counted(checked.types, equation, "the body of the shard_map")
     results: list[Type | None] = []
-    for index, (type, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
-        result = _outward(type, asked, index, outer, manual, tracked)
-        if result is not None and printed is not None and not same(result, printed):
+    for index, (inside, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
+        outward = partial(_outward, asked=asked, index=index, outer=outer, manual=manual, tracked=tracked)
+        result = outward(_settled(checker, inside, printed, outward))
+        if result is None and printed is None and isinstance(inside, Literal):
+            raise undetermined(inside, index, "the shard_map")
+        if not agree(result, printed):
             raise refuse(
                 "inconsistent-type",
                 f"out_specs take result {index} to {result}, and it is printed as {printed}",
@@ -109,6 +111,20 @@ def shard_map(
         results.append(printed if result is None else result)
     label = "shard_map" if tracked else "shard_map (check_vma=False)"
     return Typing(tuple(results)), (Inner(checked, 1, label),), False  # type: ignore[arg-type]
+
+
+def _settled(
+    checker: Checker, inside: Result, printed: Type | None, outward: Callable[[Type | None], ArrayType | None]
+) -> Type | None:
+    """The type of a result of the body: of several values called `_`, the newest that crosses to what is printed."""
+    if not isinstance(inside, Several):
+        return settle(checker, inside, array_type(printed.dtype) if isinstance(printed, ArrayType) else None)
+    checker.assume("_")
+    for type in reversed(inside.types):
+        with suppress(Refused):
+            if agree(outward(type), printed):
+                return type
+    return inside.types[-1]
 
 
 def _consistent(outer: Mesh, scope: Scope) -> None:
@@ -147,7 +163,7 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
         return None
     if not isinstance(type, ArrayType):
         raise _not_array(type, place)
-    _crossing(type, asked, f"in_specs[{index}]", place, outer)
+    _crossing(type, asked, f"in_specs[{index}]", place, outer, manual)
     shape: list[Dim] = []
     lists: list[Axes] = []
     varying: list[str] = [*type.varying]
@@ -201,7 +217,7 @@ def _outward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Ax
         return None
     if not isinstance(type, ArrayType):
         raise _not_array(type, place)
-    _crossing(type, asked, f"out_specs[{index}]", place, outer)
+    _crossing(type, asked, f"out_specs[{index}]", place, outer, manual)
     mentioned = {axis for axes in asked.dims if axes for axis in axes}
     if tracked:
         spoken_of = mentioned.union(asked.unreduced, asked.reduced)  # by another state: refused as such below
@@ -249,13 +265,21 @@ def _not_array(type: Type, place: Place) -> Exception:
     )
 
 
-def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh) -> None:
+def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh, manual: Axes) -> None:
     mentioned = [axis for axes in (*asked.dims, asked.unreduced, asked.reduced) if axes for axis in axes]
     for axis in mentioned:
         if axis not in outer:
             raise refuse("unknown-axis", f"{what} names {axis}, and the mesh is ({outer})", place=place)
         if mentioned.count(axis) > 1:
             raise refuse("repeated-axis", f"{what} names {axis} more than once", place=place)
+        if axis not in manual:
+            raise refuse(
+                "boundary-spec",
+                f"{what} names {axis}, and the shard_map is manual over ({','.join(manual)})",
+                because=f"how the value is cut along {axis} is not its business, and stays as it is",
+                help=f"leave {axis} out of the spec, or name it in newly_manual_axes",
+                place=place,
+            )
     if len(asked.dims) > type.rank:
         raise refuse(
             "boundary-spec",
@@ -267,16 +291,17 @@ def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh
 
 def _states_cross(type: ArrayType, asked: Spec, manual: Axes, what: str, place: Place, tracked: bool = True) -> None:
     """U and R along manual axes pass through as themselves."""
-    if not tracked:
-        return
-    if asked.unreduced and asked.kind != "sum":
+    pending = [axis for axis in type.unreduced if axis in manual or asked.unreduced]
+    if (asked.unreduced and asked.kind != "sum") or (pending and type.kind != "sum"):
         raise refuse(
             "unmodelled-construct",
-            f"{what} is unreduced of kind {asked.kind}",
+            f"{what} is unreduced of kind {asked.kind}, and the value is {type}",
             because="inside a shard_map JAX prints {U} for every kind, so the text does not say which it is",
             help="finish the reduction outside the shard_map, with a reshard",
             place=place,
         )
+    if not tracked:
+        return
     for have, wanted, word in (
         (type.unreduced, asked.unreduced, "unreduced"),
         (type.reduced, asked.reduced, "reduced"),
@@ -310,6 +335,6 @@ def _divided(size: Dim, parts: int | None, type: ArrayType, dim: int, place: Pla
 
 
 def _claims(asked: Spec, manual: Axes) -> int:
-    """How many axes an out_spec claims the result to be the same along."""
-    mentioned = {axis for axes in (*asked.dims, asked.unreduced, asked.reduced) if axes for axis in axes}
-    return sum(axis not in mentioned for axis in manual)
+    """How many axes an out_spec claims a state along: all that it does not stack blocks along."""
+    stacked = {axis for axes in asked.dims if axes for axis in axes}
+    return sum(axis not in stacked for axis in manual)

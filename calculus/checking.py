@@ -11,14 +11,15 @@ import itertools
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
+from calculus.bodies import Result, Several, agree
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
-from calculus.meshes import Axis, AxisMode, Mesh, same_devices
+from calculus.meshes import Axis, AxisMode, Mesh, one_size_each, same_devices
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
-from calculus.types import ArrayType, RefType, Type, same
+from calculus.types import ArrayType, RefType, Type
 from calculus.uses import Operand
 from calculus.wellformed import well_formed
 
@@ -32,29 +33,24 @@ Site: TypeAlias = "Equation | Program | None"
 
 
 class Checked:
-    """A body that has been walked: its program, its result types, and the effects of its equations in order.
-    `assumed` counts claims that no type backs (at the edge of a shard_map with check_vma=False)."""
+    """A body that has been walked: its program, its results, the effects of its equations in order, and the axes that
+    it communicates over, bodies inside included."""
 
-    __slots__ = ("effects", "program", "types")
+    __slots__ = ("effects", "over", "program", "types")
 
-    def __init__(self, program: Program, types: tuple[Type | None, ...], effects: tuple[Effect, ...]) -> None:
+    def __init__(self, program: Program, types: tuple[Result, ...], effects: tuple[Effect, ...]) -> None:
         self.program = program
         self.types = types
         self.effects = effects
+        self.over: frozenset[str] = frozenset().union(
+            *(one.axes for effect in effects for one in effect.collectives),
+            *(inner.body.over for effect in effects for inner in effect.inner),
+        )
 
 
-class _Several:
-    """The types of several values that all print as `_`: JAX calls so what nothing uses, and at times what is used."""
-
-    __slots__ = ("types",)
-
-    def __init__(self, types: tuple[Type | None, ...]) -> None:
-        self.types = types
-
-
-Bound: TypeAlias = "Type | None | _Several"
+Bound: TypeAlias = "Type | None | Several"
 """What a name stands for: `None` where an earlier refusal left its type open."""
-Given: TypeAlias = "Operand | None | _Several"
+Given: TypeAlias = "Operand | None | Several"
 
 
 class Scope:
@@ -108,6 +104,7 @@ class Checker:
         """Check a whole program: its inputs are as printed. Refuses `bad-mesh` where its meshes disagree."""
         for other in self.scope.others:
             same_devices(other, self.scope.mesh)
+        one_size_each((self.scope.mesh, *self.scope.others))
         return self.body(program, self.scope)
 
     def scope_on(self, mesh: Mesh, scope: Scope) -> Scope:
@@ -143,6 +140,10 @@ class Checker:
             refusal.line = site.line
         self.refusals.append((refusal, site))
 
+    def assume(self, what: str) -> None:
+        """Count what is trusted rather than checked."""
+        self.assumed[what] = self.assumed.get(what, 0) + 1
+
     def _walk(self, program: Program, scope: Scope) -> Checked:
         env: dict[str, Bound] = {}
         self._bind_inputs(program, scope, env)
@@ -173,7 +174,7 @@ class Checker:
     def _judge(
         self, equation: Equation, operands: Sequence[Given], scope: Scope, key: tuple[object, ...]
     ) -> tuple[Typing, tuple[Inner, ...]]:
-        if "_" in equation.inputs and any(isinstance(operand, _Several) for operand in operands):
+        if "_" in equation.inputs and any(isinstance(operand, Several) for operand in operands):
             return self._judge_several(equation, operands, scope)
         try:
             self._printed_well(equation, scope)
@@ -207,14 +208,14 @@ class Checker:
         newest one at which it is well typed is assumed, and the assumption counted; where there is none, it is refused
         at the newest."""
         choices: list[tuple[Operand | None, ...]] = [
-            tuple(reversed(operand.types)) if isinstance(operand, _Several) else (operand,) for operand in operands
+            tuple(reversed(operand.types)) if isinstance(operand, Several) else (operand,) for operand in operands
         ]
         before = len(self.refusals)
         first: list[tuple[Refusal, Site]] = []
         for chosen in itertools.islice(itertools.product(*choices), MOST_TRIED):
             found = self._judge(equation, list(chosen), scope, (object(),))
             if len(self.refusals) == before:
-                self.assumed["_"] = self.assumed.get("_", 0) + 1
+                self.assume("_")
                 return found
             first = first or self.refusals[before:]
             del self.refusals[before:]
@@ -227,7 +228,7 @@ class Checker:
         for position, (name, type) in enumerate(zip(names, types, strict=True)):
             if name in env and name != "_":
                 self.refuse(_twice(name, Place("input", position)).refusal, program)
-            env[name] = type
+            env[name] = type if name not in env or name != "_" else _either(env[name], type)
             if type is None:
                 self.refuse(
                     refuse(
@@ -266,14 +267,13 @@ class Checker:
                     refused.refusal.place = refused.refusal.place.of("binder", index)
                     raise
 
-    def _outputs(self, program: Program, env: dict[str, Bound]) -> tuple[Type | None, ...]:
-        found: list[Type | None] = []
+    def _outputs(self, program: Program, env: dict[str, Bound]) -> tuple[Result, ...]:
+        found: list[Result] = []
         for index, atom in enumerate(program.outputs):
             if isinstance(atom, Literal):
-                found.append(atom.type)
+                found.append(atom if atom.type is None else atom.type)
             elif atom in env:
-                bound = env[atom]
-                found.append(None if isinstance(bound, _Several) else bound)
+                found.append(env[atom])
             else:
                 self.refuse(_unknown(atom, Place("output", index)).refusal, program)
                 found.append(None)
@@ -290,11 +290,15 @@ class Checker:
         if name != "_":
             self.refuse(_twice(name, Place("binder", equation.binders.index(name))).refusal, equation)
             return type
-        before = env[name]
-        types = before.types if isinstance(before, _Several) else (before,)
-        if len(types) >= MOST_TRIED or any(agree(type, other) for other in types):
-            return before
-        return _Several((*types, type))
+        return _either(env[name], type)
+
+
+def _either(before: Bound, type: Type | None) -> Bound:
+    """What `_` stands for when it is bound once more."""
+    types = before.types if isinstance(before, Several) else (before,)
+    if len(types) >= MOST_TRIED or any(agree(type, other) for other in types):
+        return before
+    return Several((*types, type))
 
 
 def _open_if_ill_formed(type: Type | None, scope: Scope) -> Type | None:
@@ -349,11 +353,6 @@ def _common_mesh(equation: Equation, operands: Sequence[Operand], scope: Scope) 
 def open_mesh(names: Sequence[str]) -> Mesh:
     """A mesh of axes whose sizes are not known: types are checked on it, and nothing is priced."""
     return Mesh(Axis(name, None, AxisMode.EXPLICIT) for name in names)
-
-
-def agree(found: Type | None, wanted: Type | None) -> bool:
-    """Whether two types are equal; a type that an earlier refusal left open agrees with all."""
-    return found is None or wanted is None or same(found, wanted)
 
 
 __all__ = ["Checked", "Checker", "Collective", "Scope", "agree", "open_mesh"]

@@ -1,14 +1,95 @@
-"""How a scan's operands split into constants, carries and scanned arrays, in both dialects.
+"""Loops that run a printed number of times.
 
-JAX 0.10 prints `num_consts` and `num_carry`. JAX 0.12 prints the trees `ft_in` = (constants, carry, xs) and `ft_out` =
-(carry, ys), in several spellings, of which only the number of leaves matters.
+How a scan's operands split into constants, carries and scanned arrays is printed in two dialects. JAX 0.10 prints
+`num_consts` and `num_carry`. JAX 0.12 prints the trees `ft_in` = (constants, carry, xs) and `ft_out` = (carry, ys), in
+several spellings, of which only the number of leaves matters.
 """
 
 from __future__ import annotations
 
-from calculus.parameters import bad, integer
-from calculus.programs import Call, Parameters, Value, Word
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calculus.bodies import Formed, counted, enter, inputs_of, leave, program_of, settle
+from calculus.branches import carried
+from calculus.effects import Inner
+from calculus.judgments import rule
+from calculus.parameters import bad, dim, integer, required
+from calculus.programs import Call, Equation, Parameters, Value, Word
 from calculus.refusals import Place, refuse
+from calculus.rules import Typing
+from calculus.types import ArrayType, Type, array_type
+from calculus.uses import Operand, operand_type
+from calculus.wellformed import ELEMENTS
+
+if TYPE_CHECKING:
+    from calculus.checking import Checker, Scope
+
+
+@rule
+def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+    constants, carry, slices ⊢ body : (carry, outputs) ▷ κ
+    xs = slices stacked `length` times on a new leading dim, whole on every device
+    ───────────────────────────────────────────────────────────────────────────── scan
+    Γ ⊢ scan[jaxpr=body length=n] constants carry xs : (carry, stacked outputs) ▷ n · κ
+    """
+    program = program_of(equation, "jaxpr")
+    length = dim(required(equation.parameters, "length"), "length")
+    if isinstance(length, int) and not 0 <= length <= ELEMENTS:
+        raise bad("length", str(length), "a number of iterations")
+    times = length if isinstance(length, int) else None
+    label = f"scan x{length}"
+    constants, carries = scan_parts(equation.parameters, len(operands), len(equation.binders))
+    held = constants + carries
+    slices = [*operands[:held], *(_slice_of(xs, length, held + k) for k, xs in enumerate(operands[held:]))]
+    checked = enter(checker, program, scope, slices, label)
+    counted(checked.types, equation, label)
+    befores = inputs_of(program, len(slices))[constants : constants + carries]
+    after = carried(checker, befores, checked.types[:carries], label, constants)
+    printed = [_slice_type(type) for type in equation.types[carries:]]
+    kept = [settle(checker, result, wanted) for result, wanted in zip(checked.types[carries:], printed, strict=True)]
+    stacked = [_stacked(type, length) or result for type, result in zip(kept, checked.types[carries:], strict=True)]
+    types = leave(checker, equation, (*after, *stacked), label)
+    return Typing(types), (Inner(checked, times, label, carry=(constants, carries)),), False  # type: ignore[arg-type]
+
+
+def _slice_of(operand: Operand, length: Value, index: int) -> Operand:
+    type = operand_type(operand)
+    if not isinstance(type, ArrayType) or not type.shape or str(type.shape[0]) != str(length):
+        raise refuse(
+            "shape",
+            f"operand {index} of the scan is {type}, and its leading dim is not the length {length}",
+            because="every iteration takes one slice of it",
+            place=Place("operand", index),
+        )
+    if type.axes[0]:
+        raise refuse(
+            "whole-dim-sharded",
+            f"operand {index} of the scan, {type}, is sharded on its leading dim",
+            because="each iteration's slice would be on some devices only",
+            help="reshard it so that the leading dim is whole",
+            place=Place("operand", index),
+        )
+    return _with_dims(type, type.shape[1:], type.axes[1:])
+
+
+def _stacked(type: Type | None, length: Value) -> Type | None:
+    if not isinstance(type, ArrayType):
+        return type
+    size = length if isinstance(length, int) else str(length)
+    return _with_dims(type, (size, *type.shape), ((), *type.axes))
+
+
+def _slice_type(type: Type | None) -> Type | None:
+    """The type of one iteration's part of a stacked result; of what cannot be one, itself."""
+    return _with_dims(type, type.shape[1:], type.axes[1:]) if isinstance(type, ArrayType) and type.shape else type
+
+
+def _with_dims(type: ArrayType, shape, axes) -> ArrayType:  # type: ignore[no-untyped-def]
+    return array_type(
+        type.dtype, shape, axes, type.varying, type.unreduced, type.reduced, type.kind, type.memory, type.weak
+    )
 
 
 def scan_parts(parameters: Parameters, operands: int, results: int) -> tuple[int, int]:

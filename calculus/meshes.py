@@ -125,3 +125,16 @@ def same_devices(one: Mesh, other: Mesh) -> None:
         because="one program runs on one number of devices: a mesh may rename and regroup its axes, not add devices",
         help="give both meshes the same number of devices",
     )
+
+
+def one_size_each(meshes: Iterable[Mesh]) -> None:
+    """A type names axes, not meshes, so an axis has one size in all of them. Refuses `bad-mesh`."""
+    sizes: dict[str, int] = {}
+    for name, size in ((axis.name, axis.size) for mesh in meshes for axis in mesh.axes):
+        if size is not None and sizes.setdefault(name, size) != size:
+            raise refuse(
+                "bad-mesh",
+                f"axis {name} has size {sizes[name]} in one mesh and {size} in another",
+                because="a type says only the axis's name, so what a device holds would be anyone's guess",
+                help="give the axes of one of the meshes other names",
+            )

@@ -1,0 +1,200 @@
+"""Branches, and who takes which: a predicate must lead all devices that communicate the same way. Seeds A46, B9."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calculus.bodies import Formed, agree, enter, inputs_of, leave, program_of, settle
+from calculus.effects import Inner
+from calculus.judgments import rule
+from calculus.meshes import AxisMode
+from calculus.parameters import integer, required
+from calculus.programs import Equation, Programs, body
+from calculus.refusals import Place, refuse
+from calculus.rules import Typing
+from calculus.types import ArrayType, Type, array_type
+from calculus.uses import Operand, operand_type
+
+if TYPE_CHECKING:
+    from calculus.checking import Checked, Checker, Scope
+
+_BOOL = array_type("bool")
+
+
+@rule
+def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+    i : an integer scalar      every branch: x ⊢ branch : τ ▷ κⱼ
+    where i varies, so does every result, and no κⱼ is over an axis along which i varies
+    ──────────────────────────────────────────────────────────────────────────────────── cond
+    Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ
+    """
+    value = required(equation.parameters, "branches")
+    items = value.items if isinstance(value, Programs) else (value,) if body(value) else ()
+    programs = [found for item in items if (found := body(item)) is not None]
+    if not programs or not operands:
+        raise refuse("bad-parameter", "cond has no branches or no predicate", place=Place("parameter", name="branches"))
+    checked = [
+        enter(checker, program, scope, operands[1:], f"branch {index}", 1) for index, program in enumerate(programs)
+    ]
+    first = _one_type(checker, equation, checked)
+    predicate = operand_type(operands[0])
+    _decides(predicate, first, "the predicate", ("i32", "bool", "u32", "i64"), operands[0])
+    if isinstance(predicate, ArrayType) and predicate.dtype == "bool" and len(programs) != 2:
+        raise refuse(
+            "arity",
+            f"the predicate is {predicate}, and there are {len(programs)} branches",
+            because="false chooses branch 0 and true branch 1",
+            help="give two branches, or an i32 index",
+            place=Place("parameter", name="branches"),
+        )
+    _converge(checker, predicate, checked, "the predicate", scope)
+    types = leave(checker, equation, first, "the cond")
+    inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
+    return Typing(types), inner, False  # type: ignore[arg-type]
+
+
+def _one_type(checker: Checker, equation: Equation, branches: Sequence[Checked]) -> tuple[Type | None, ...]:
+    """The types of the results, the same in every branch. Refuses `branch-types`."""
+    counts = [len(branch.types) for branch in branches]
+    for index, count in enumerate(counts):
+        if count != counts[0]:
+            raise refuse("branch-types", f"branch 0 has {counts[0]} results and branch {index} {count}")
+    first: list[Type | None] = []
+    for position in range(counts[0]):
+        wanted = equation.types[position] if position < len(equation.types) else None
+        for index, branch in enumerate(branches):
+            type = settle(checker, branch.types[position], wanted)
+            if index == 0:
+                first.append(type)
+            elif not agree(first[position], type):
+                raise refuse(
+                    "branch-types",
+                    f"result {position} is {first[position]} in branch 0 and {type} in branch {index}",
+                    because="whichever branch runs, what follows reads the result at one type",
+                    help=f"cast or reshard it in branch {index} to {first[position]}, or in branch 0 to {type}",
+                    place=Place("parameter", name="branches"),
+                )
+            first[position] = type if first[position] is None else first[position]
+            wanted = wanted or type
+    return tuple(first)
+
+
+@rule
+def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+    constants, carry ⊢ condition : bool ▷ κ₁      constants, carry ⊢ body : carry ▷ κ₂
+    where the condition varies, so does every carry, and neither κ is over an axis along which it varies
+    ──────────────────────────────────────────────────────────────────────────────────────────────────── while
+    Γ ⊢ while[…] constants carry : carry ▷ (n + 1) · κ₁ + n · κ₂, n not known
+    """
+    counts = [integer(required(equation.parameters, name), name) for name in ("cond_nconsts", "body_nconsts")]
+    held = sum(counts)
+    if min(counts) < 0 or held > len(operands):
+        raise refuse(
+            "arity",
+            f"the while loop has {counts[0]} and {counts[1]} constants among {len(operands)} operands",
+            because="the condition's constants stand first, then the body's, then the carries",
+            place=Place("parameter", name="cond_nconsts" if counts[0] < 0 else "body_nconsts"),
+        )
+    carry = operands[held:]
+    condition = enter(
+        checker, program_of(equation, "cond_jaxpr"), scope, [*operands[: counts[0]], *carry], "the while condition"
+    )
+    program = program_of(equation, "body_jaxpr")
+    inside = enter(checker, program, scope, operands[counts[0] :], "the while body", counts[0])
+    if len(condition.types) != 1:
+        raise refuse(
+            "arity",
+            f"the while condition has {len(condition.types)} results",
+            because="it decides whether there is another iteration, and nothing else",
+            help="give back one bool[]",
+            place=Place("parameter", name="cond_jaxpr"),
+        )
+    if len(inside.types) != len(carry):
+        raise refuse(
+            "arity",
+            f"the while body has {len(inside.types)} results for {len(carry)} carries",
+            because="every carry that goes into an iteration comes out of it",
+            place=Place("parameter", name="body_jaxpr"),
+        )
+    befores = inputs_of(program, counts[1] + len(carry))[counts[1] :]
+    afters = carried(checker, befores, inside.types, "the while loop", held)
+    decides = settle(checker, condition.types[0], _BOOL)
+    _decides(decides, afters, "the while condition", ("bool",))
+    _converge(checker, decides, (condition, inside), "the while condition", scope)
+    types = leave(checker, equation, afters, "the while loop")
+    inner = (Inner(condition, None, "while condition", every=True), Inner(inside, None, "while", every=True))
+    return Typing(types), inner, False  # type: ignore[arg-type]
+
+
+def carried(checker: Checker, befores, afters, what: str, first: int) -> list[Type | None]:  # type: ignore[no-untyped-def]
+    """The types of carries, the same before and after an iteration. Refuses `carry-type` at operand `first` + k."""
+    found: list[Type | None] = []
+    for index, (before, result) in enumerate(zip(befores, afters, strict=True)):
+        after = settle(checker, result, before)
+        if not agree(before, after):
+            raise refuse(
+                "carry-type",
+                f"carry {index} of {what} is {before} before an iteration and {after} after it",
+                because="every iteration starts from what the one before it ends with, at one type",
+                help=f"cast or reshard the initial value to {after}, or the body's result to {before}",
+                place=Place("operand", first + index),
+            )
+        found.append(after)
+    return found
+
+
+def _decides(
+    type: Type | None,
+    results: Sequence[Type | None],
+    what: str,
+    dtypes: tuple[str, ...],
+    operand: Operand | None = None,
+) -> None:
+    """A scalar of one of the dtypes, in a state in which devices take the same way, or results that vary with it."""
+    if type is None:
+        return
+    if not isinstance(type, ArrayType) or type.shape or type.dtype not in dtypes:
+        raise refuse("dtype", f"{what} is {type}, not a scalar {dtypes[0]}", place=Place("operand", 0))
+    if type.unreduced:
+        raise refuse(
+            "state",
+            f"{what} is {type}, still unreduced",
+            because="each device would decide by its own piece of the sum",
+            help="reshard it first",
+            place=Place("operand", 0),
+        )
+    for index, result in enumerate(results):
+        if isinstance(result, ArrayType):
+            missing = [axis for axis in type.varying if axis not in result.varying]
+            if missing:
+                raise refuse(
+                    "hidden-variation",
+                    f"{what} varies over {', '.join(missing)}, and result {index} is {result}",
+                    because="devices that decide differently end with different values",
+                    help=f"cast the result with pvary over {', '.join(missing)}",
+                    place=Place("binder", index),
+                )
+
+
+def _converge(checker: Checker, type: Type | None, bodies: Sequence[Checked], what: str, scope: Scope) -> None:
+    """Devices that wait for each other in a collective take the same way to it. Refuses `divergent-collective`. Where
+    variation is not tracked, that they do is assumed, axis by axis."""
+    if not isinstance(type, ArrayType):
+        return
+    inside = frozenset().union(*(checked.over for checked in bodies))
+    if not scope.mesh.tracked:
+        checker.assumptions += sum(scope.mesh.mode(axis) is AxisMode.MANUAL for axis in inside if axis in scope.mesh)
+        return
+    apart = [axis for axis in type.varying if axis in inside]
+    if apart:
+        over = ", ".join(apart)
+        raise refuse(
+            "divergent-collective",
+            f"{what} is {type}, and what it decides about communicates over {over}",
+            because=f"devices along {over} decide differently, and those that arrive would wait for the others",
+            help=f"make {what} the same along {over} (pmax over {over}), or move the collective out of the branch",
+            place=Place("operand", 0),
+        )
