@@ -5,12 +5,14 @@ result of an all-gather. *Wire* is what a ring sends per device: 2(n-1)/n payloa
 gather, a scatter or an all-to-all, payload for a permute, over n devices. A collective over one device is none.
 
 Where the types determine what a partitioner must do, a collective is `exact`. Where it searches (several dims move at
-once), the price is that of gathering everything that moves, an upper bound, and the collective is an `estimate`.
+once, or one is cut while another is gathered), the price is that of gathering everything that moves, an upper bound,
+and the collective is an `estimate`. So are pending sums of which only some land on a dim, or on several dims: a
+partitioner may scatter first, or reduce everything and cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from math import prod
 from typing import Final, NamedTuple
@@ -35,8 +37,9 @@ Lists = Sequence[Axes]
 
 class Collective(NamedTuple):
     """One collective. payload: bytes per device, `None` where a size is not known. group: how many devices take part
-    in one instance. subject: the operand that is moved as it is (so that moving it again to the same place is the
-    same collective), -1 for a result."""
+    in one instance. subject: the operand that is moved as it is, -1 for a result. goal: where it is moved in the end,
+    so that moving it there again is the same collective; `None` where it is another one every time, as for pending
+    sums (measured: two of the same are reduced twice)."""
 
     kind: str
     axes: Axes
@@ -44,6 +47,7 @@ class Collective(NamedTuple):
     group: int | None
     exactness: str = EXACT
     subject: int = -1
+    goal: Hashable = None
 
     @property
     def wire(self) -> int | Fraction | None:
@@ -55,9 +59,9 @@ class Collective(NamedTuple):
         sent = (2 if self.kind == ALL_REDUCE else 1) * (self.group - 1) * self.payload
         return Fraction(sent, self.group) if sent % self.group else sent // self.group
 
-    def of(self, subject: int) -> Collective:
-        """This collective with its subject set."""
-        return self._replace(subject=subject)
+    def of(self, subject: int, goal: Hashable = None) -> Collective:
+        """This collective with its subject set, and its goal where one is given."""
+        return self._replace(subject=subject, goal=self.goal if goal is None else goal)
 
     def estimated(self) -> Collective:
         """This collective as an estimate."""
@@ -115,14 +119,16 @@ def reduce(
     dtype: str, shape: Sequence[Dim], lists: Lists, pending: Sequence[Axes], mesh: Mesh, kind: str = ALL_REDUCE
 ) -> tuple[Collective, ...]:
     """Finish pending reductions of a result that is placed by `lists`: one all-reduce for each reduced dim's axes,
-    the last dim first. An axis that the result is sharded on is reduced and scattered in one."""
+    the last dim first. An axis that the result is sharded on is reduced and scattered in one; where that comes to
+    several dims, it is an estimate."""
     found: list[Collective] = []
     for axes in reversed(pending):
         landed = tuple(axis for axis in axes if any(axis in dim for dim in lists))
         rest = tuple(axis for axis in axes if axis not in landed)
         if landed:
             before = [tuple(axis for axis in dim if axis not in landed) for dim in lists]
-            found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh)
+            exactness = EXACT if sum(not set(landed).isdisjoint(dim) for dim in lists) == 1 else ESTIMATE
+            found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh, exactness)
         if rest:
             found += over(kind, rest, shape_bytes(dtype, shape, lists, mesh), mesh)
     return tuple(found)
@@ -151,26 +157,40 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     kept = target.unreduced if source.kind == target.kind else ()
     leaving = tuple(axis for axis in source.unreduced if axis not in kept)
     lists = [tuple(axes) for axes in source.axes]
+    before = list(lists)
     if leaving:
         for dim, wanted in enumerate(goal):
             tail = wanted[len(lists[dim]) :] if wanted[: len(lists[dim])] == lists[dim] else ()
             landed = tuple(axis for axis in tail if axis in leaving)
             if landed and tail[: len(landed)] == landed and source.kind == "sum":
-                found += over(REDUCE_SCATTER, landed, block_bytes(source, mesh, lists), mesh)
+                payload = block_bytes(source, mesh, lists)
                 lists[dim] += landed
+                found += over(REDUCE_SCATTER, landed, payload, mesh)
                 leaving = tuple(axis for axis in leaving if axis not in landed)
-        found += over(ALL_REDUCE, leaving, block_bytes(source, mesh, lists), mesh)
+        found += _placing(ALL_REDUCE, leaving, source, mesh, lists)
+        if len(found) > 1:
+            found = [collective.estimated() for collective in found]
     # An axis that ends up pending is left by masking, which is free; so it counts as dropped without a gather.
     masked = [tuple(axis for axis in axes if axis not in target.unreduced) for axes in lists]
     if all(wanted == axes[: len(wanted)] for wanted, axes in zip(masked, lists, strict=True)):
+        before = [axes[: len(wanted)] for wanted, axes in zip(masked, before, strict=True)]
         lists = masked
-    return (*found, *_relay(source, lists, goal, mesh))
+    moved = _relay(source, before, lists, goal, mesh)
+    if found:
+        return (*found, *moved)
+    return tuple(collective._replace(goal=(goal, target.unreduced)) for collective in moved)
 
 
-def _relay(type: ArrayType, lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
-    """Move dims: slices first (free), then gathers, then one dim's own renumbering or one move between dims."""
-    lists = [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in lists]
-    goal = [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in goal]
+def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
+    """Move dims: slices first (free), then one dim's own renumbering, then gathers, then one move between dims.
+
+    before: the lists without what has just landed, which is as if sliced. A slice stands beside a gather of another
+    dim, and a move beside a gather of the dim that it leaves or a slice of one that it does not reach, in no program of
+    a partitioner's: it searches for something else.
+    """
+    before, lists, goal = (
+        [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in each] for each in (before, lists, goal)
+    )
     found: list[Collective] = []
     held = {axis for axes in lists for axis in axes}
     wanted = {axis for axes in goal for axis in axes}
@@ -179,7 +199,9 @@ def _relay(type: ArrayType, lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple
         while fresh and fresh[0] not in held:
             lists[dim] += fresh[:1]
             fresh = fresh[1:]
+    sliced = {dim for dim, axes in enumerate(lists) if axes != before[dim]}
     renumbered: list[int] = []
+    gathered: dict[int, Axes] = {}
     for dim in reversed(range(len(lists))):
         shared = _common_prefix(lists[dim], goal[dim])
         rest, new = lists[dim][shared:], goal[dim][shared:]
@@ -192,29 +214,39 @@ def _relay(type: ArrayType, lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple
         kept = len(rest)
         while kept and rest[kept - 1] not in wanted:
             kept -= 1
-        dropped = rest[kept:]
-        if dropped:
-            lists[dim] = lists[dim][: shared + kept]
-            found += over(ALL_GATHER, dropped, block_bytes(type, mesh, lists), mesh)
-    if len(renumbered) > 1:
-        return _everything(type, lists, mesh, goal, found)
+        if rest[kept:]:
+            gathered[dim] = rest[kept:]
+    if len(renumbered) > 1 or (gathered and sliced):
+        return _everything(type, before, mesh, goal)
     for dim in renumbered:
         found += _renumber(type, lists, dim, goal[dim], mesh)
         lists[dim] = goal[dim]
+        if sliced and len(found) > 1:
+            return _everything(type, before, mesh, goal)
+    for dim, dropped in gathered.items():
+        lists[dim] = lists[dim][: -len(dropped)]
+        found += _placing(ALL_GATHER, dropped, type, mesh, lists)
+    if lists == goal:
+        return tuple(found)
     movers = [
         (source, target)
         for source, axes in enumerate(lists)
         for target, ends in enumerate(goal)
         if source != target and set(axes) & set(ends)
     ]
-    if len(movers) == 1:
+    if len(movers) == 1 and not renumbered:
         ((source, target),) = movers
         shared = _common_prefix(lists[source], goal[source])
         moved = lists[source][shared:]
-        if goal[source] == lists[source][:shared] and goal[target] == lists[target] + moved:
-            found += over(ALL_TO_ALL, moved, block_bytes(type, mesh, lists), mesh)
-            return tuple(found)
-    return tuple(found) if lists == goal else _everything(type, lists, mesh, goal, found)
+        lists[source], lists[target] = lists[source][:shared], lists[target] + moved
+        if lists == goal and source not in gathered and sliced <= {target}:
+            return (*found, *_placing(ALL_TO_ALL, moved, type, mesh, lists))
+    return _everything(type, before, mesh, goal)
+
+
+def _placing(kind: str, axes: Axes, type: ArrayType, mesh: Mesh, lists: Lists) -> tuple[Collective, ...]:
+    """A collective that leaves an array placed by these lists, and has blocks of that size."""
+    return over(kind, axes, block_bytes(type, mesh, lists), mesh)
 
 
 def _renumber(type: ArrayType, lists: list[Axes], dim: int, wanted: Axes, mesh: Mesh) -> tuple[Collective, ...]:
@@ -246,14 +278,11 @@ def _displaced(before: Axes, after: Axes, mesh: Mesh) -> Axes:
     )
 
 
-def _everything(
-    type: ArrayType, lists: Lists, mesh: Mesh, goal: Lists | None = None, found: Iterable[Collective] = ()
-) -> tuple[Collective, ...]:
+def _everything(type: ArrayType, lists: Lists, mesh: Mesh, goal: Lists | None = None) -> tuple[Collective, ...]:
     """The upper bound: gather every dim whose list changes beyond a common prefix."""
     target = [axes[: _common_prefix(axes, goal[dim])] if goal else () for dim, axes in enumerate(lists)]
     axes = tuple(axis for dim, names in enumerate(lists) for axis in names[len(target[dim]) :])
-    estimate = over(ALL_GATHER, axes, block_bytes(type, mesh, target), mesh, ESTIMATE)
-    return (*(collective.estimated() for collective in found), *estimate)
+    return over(ALL_GATHER, axes, block_bytes(type, mesh, target), mesh, ESTIMATE)
 
 
 def _common_prefix(left: Axes, right: Axes) -> int:

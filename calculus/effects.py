@@ -142,9 +142,9 @@ class _Pricing:
             equation = equations[effect.at]
             site = (checked, effect.at)
             for slot, collective in enumerate(effect.collectives):
-                if collective.subject >= 0:
-                    subject = equation.inputs[collective.subject]
-                    move = (subject, collective.kind, collective.axes, collective.payload)
+                subject = equation.inputs[collective.subject] if collective.subject >= 0 else "_"
+                if subject != "_" and collective.goal is not None:  # several values are called _
+                    move = (subject, collective.kind, collective.axes, collective.payload, collective.goal)
                     if move in moved:
                         continue
                     moved.add(move)

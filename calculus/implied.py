@@ -78,7 +78,8 @@ def implied(
             if scheme.roles.get(factor) == "whole":
                 type = operands[index]
                 if window == "permute" and type is not None:
-                    found += (one.of(index) for one in over(PERMUTE, axes, block_bytes(type, mesh), mesh))
+                    permute = over(PERMUTE, axes, block_bytes(type, mesh), mesh)
+                    found += (one.of(index, "turned") for one in permute)
                     continue
                 guessed |= window != "gather"
                 kept[index][scheme.operands[index].index((factor,))] = ()
@@ -92,7 +93,8 @@ def implied(
             kept[index][scheme.operands[index].index((factor,))] = axes[:shared]
     for index, type in enumerate(operands):
         if type is not None:
-            found += (collective.of(index) for collective in gather(type, type.axes, kept[index], mesh))
+            end = tuple(kept[index]), type.unreduced
+            found += (collective.of(index, end) for collective in gather(type, type.axes, kept[index], mesh))
     role = next(iter(scheme.roles.values()), "sum")
     if role.startswith("arg"):
         found += _arg_reduction(operands[0], result, pending, mesh)
