@@ -190,9 +190,10 @@ def sharding_constraint(
             lambda: f"the constraint names {len(asked.dims)} dims of {source}",
             place=Place("parameter", name="sharding"),
         )
+        kinds = source.kind == asked.kind or not source.unreduced
         for have, wanted in ((source.unreduced, asked.unreduced), (source.reduced, asked.reduced)):
             need(
-                set(have) == {axis for axis in wanted if where.mode(axis) is not AxisMode.AUTO},
+                kinds and set(have) == {axis for axis in wanted if where.mode(axis) is not AxisMode.AUTO},
                 "sharding",
                 lambda: f"the constraint asserts another state than that of the operand, {source}",
                 because="on explicit axes a constraint asserts what the type says; it moves nothing",
