@@ -133,7 +133,8 @@ def _no_commuting(relation: Relation, states: States, pending: Sequence[int]) ->
         return Blame(False, first, "pieces of a sum, a maximum or a minimum do not combine with pieces of another kind")
     if kind in KIND:
         which = f"{'jointly ' if len(pending) > 1 else ''}with the {KIND[kind]}imum that is pending in "
-        return Blame(False, first, f"the operation does not commute {which}{', '.join(names[i] for i in pending)}")
+        where = "over its whole dtype (wrapping and NaN included) the operation does not commute"
+        return Blame(False, first, f"{where} {which}{', '.join(names[i] for i in pending)}")
     if kind != "U":
         return Blame(False, first, f"{names[first]} is {_word(kind)}, and such pieces have no common value")
     for index in pending:

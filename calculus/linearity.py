@@ -38,6 +38,8 @@ NOTHING: Final[frozenset[State]] = frozenset()
 COPIES: Final = frozenset({"N", "R"})
 PENDING: Final[Mapping[Role, State]] = {"sum": "U", "max": "Umax", "min": "Umin"}
 KIND: Final[Mapping[State, str]] = {"Umax": "max", "Umin": "min"}
+_KINDRED: Final[Mapping[Role, State]] = {**PENDING, "or": "Umax", "and": "Umin"}
+"""What a monoid commutes with itself by: of truth values, `or` is the maximum and `and` the minimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +240,9 @@ class Relation:
             return frozenset({"U"}) if any(pending == set(group) for group in self.signature.groups) else NOTHING
         if kind not in KIND:
             return NOTHING
-        monoids = {monoid for _, monoid in self.scheme.reduced}
+        monoids = {_KINDRED.get(monoid) for _, monoid in self.scheme.reduced}
         found = self.signature.joined(pending, KIND[kind])
-        return frozenset(PENDING[target] for target in found if monoids <= {target})
+        return frozenset(PENDING[target] for target in found if monoids <= {PENDING[target]})
 
     def _local_cut(self, states: States, block: State) -> frozenset[State]:
         factor = block[1]

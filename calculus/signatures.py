@@ -10,7 +10,7 @@ derivative: indices, predicates, keys. Linear means additive in the arithmetic o
 
 One operand may be variadic: `xs...` stands for any number of operands, all in the place where it is named;
 `Signature.of(count)` says how many. *Joins* say where f commutes with a maximum or minimum over devices, which is
-where it is total and monotone, coordinate by coordinate, with the other operands the same on every device:
+where it is total and monotone, coordinate by coordinate, with the other operands the same on every device and finite:
 
     joins ::= join ("|" join)*        join ::= ["-"] name | names | ("max" | "min") "(" names ")"
 
@@ -19,6 +19,12 @@ where it is total and monotone, coordinate by coordinate, with the other operand
 `-x` is antitone in x and swaps the two kinds. Several names in one join commute jointly: with both kinds when the
 result is a choice of coordinates, with one kind (`max(x y)`) for that operation itself. Never declare a sum here, a
 cumulated sum, or a map that is undefined somewhere (log): those do not commute.
+
+What is pending is numpy's `maximum` or `minimum`, over the whole dtype. The infinities are its ends, false is below
+true, -0.0 and 0.0 are one number, and NaN absorbs: a maximum is NaN if the piece of any device is, and a minimum too.
+So a map of floats must take NaN to NaN, which a comparison does not, and nothing else to NaN, which logarithms and
+square roots do. Integers wrap, so adding to them is not monotone. Complex numbers and keys have no order; moving them
+commutes all the same. A function that rounds is taken for monotone, as its library means it to be.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def state_of_result(
     if not axes:
         return (), (), "sum"
     primitive, scheme = use.primitive, use.scheme
-    signature = _signature(primitive.signature(use.site), primitive.operands, primitive.joins).of(len(use.operands))
+    signature = _signature(primitive.signature(use.site), primitive.operands, primitive.joins_at(use.site)).of(
+        len(use.operands)
+    )
     sets = tuple(tuple(factor for dim in indices for factor in dim) for indices in scheme.operands)
     result = {factor for dim in scheme.results[use.number] for factor in dim}
     roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}

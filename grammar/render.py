@@ -3,7 +3,7 @@
 program.jaxpr:2:23: unsound: cos of f32[2,2]{U:X}
   2 |     b:f32[2,2]{U:X} = cos a
     |                       ^^^
-  rule: the operation does not commute with the sum that is still pending [state]
+  rule: the operation does not commute with what is still pending [state]
   because: cos(x + y) is not cos(x) + cos(y)
   help: reshard a first
 """

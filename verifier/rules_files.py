@@ -108,12 +108,17 @@ def _usable(primitive: object, path: Path) -> Primitive:
         raise BadRules(f"{path}: a primitive is called {name!r}; its name should be text")
     if not isinstance(operands, tuple) or not all(isinstance(operand, str) for operand in operands):
         raise BadRules(f'{path}: {name}: operands should be a tuple of names, as in ("x", "y"); it is {operands!r}')
-    for field in ("scheme", "dtypes", *(["linearity"] if not isinstance(primitive.linearity, str) else [])):
+    for field in (
+        "scheme",
+        "dtypes",
+        *(one for one in ("linearity", "joins") if not isinstance(getattr(primitive, one), str)),
+    ):
         if not callable(getattr(primitive, field)):
             raise BadRules(f"{path}: {name}: {field} should be a function of a Site")
     try:
         if isinstance(primitive.linearity, str):
-            Signature.parse(primitive.linearity, primitive.operands, primitive.joins)
+            joins = primitive.joins if isinstance(primitive.joins, str) else ""
+            Signature.parse(primitive.linearity, primitive.operands, joins)
     except ValueError as error:
         raise BadRules(f"{path}: {name}: {error}") from error
     return dataclasses.replace(
@@ -123,6 +128,9 @@ def _usable(primitive: object, path: Path) -> Primitive:
         linearity=primitive.linearity
         if isinstance(primitive.linearity, str)
         else _watched(primitive.linearity, "linearity", name, path, str),
+        joins=primitive.joins
+        if isinstance(primitive.joins, str)
+        else _watched(primitive.joins, "joins", name, path, str),
     )
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from calculus.parameters import bad, required, sequence, whole_numbers
-from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
+from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site, joins_on
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
@@ -93,6 +93,13 @@ def _holds(dtype: str, products: str) -> bool:
 
 CONTRACTION = (
     Primitive(
-        "dot_general", ("x", "y"), _dot_linearity, _dot_scheme, _dot_dtype, target="printed", accepts=NUMBERS + "b"
+        "dot_general",
+        ("x", "y"),
+        _dot_linearity,
+        _dot_scheme,
+        _dot_dtype,
+        target="printed",
+        accepts=NUMBERS + "b",
+        joins=joins_on(b="max(x) | max(y)"),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape
-from calculus.types import SHORT_NAMES, ArrayType, Type
+from calculus.types import SHORT_NAMES, ArrayType, Type, dtype_class
 
 
 class Site(NamedTuple):
@@ -59,7 +59,8 @@ class Primitive:
         JAX does not print (so the printed type says it), else the name of the parameter that says it.
     kernel: what it computes; `None` where the scheme says it (a contraction, a broadcast).
     accepts: the classes of dtypes it computes on (`f`, `i`, `u`, `b`, `c`, `o`), of its first operand.
-    joins: where it commutes with a pending maximum or minimum, in the notation of `calculus.signatures`.
+    joins: where it commutes with a pending maximum or minimum, in the notation of `calculus.signatures` (or that at one
+        site). What such a maximum is, NaN included, stands there.
     window: how a dim that it looks along may stay cut all the same, where the printed type says so, and what moves
         then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places) or `halo` (parts of
         blocks do; how many a partitioner decides, and gathering the operand is the bound).
@@ -73,13 +74,34 @@ class Primitive:
     target: str = ""
     kernel: Kernel | None = None
     accepts: str = EVERYTHING
-    joins: str = ""
+    joins: str | Callable[[Site], str] = ""
     window: str = ""
 
     def signature(self, site: Site) -> str:
         """The linearity signature at a site."""
         return self.linearity if isinstance(self.linearity, str) else self.linearity(site)
 
+    def joins_at(self, site: Site) -> str:
+        """The joins at a site."""
+        return self.joins if isinstance(self.joins, str) else self.joins(site)
+
+
+def joins_on(**said: str) -> Callable[[Site], str]:
+    """Joins by the class of the operands' dtype, several classes in one word: `joins_on(r="x | y", ub="-x")`. `r` is
+    for the floating dtypes that round to infinity, `f` for all. None on the classes that are not named."""
+    by_class = {letter: joins for letters, joins in said.items() for letter in letters}
+
+    def joins(site: Site) -> str:
+        dtype = next((dtype for dtype in site.dtypes if dtype is not None), "")
+        found = by_class.get("r", "") if dtype in ROUNDING_TO_INFINITY else ""
+        return found or by_class.get(dtype_class(dtype), "")
+
+    return joins
+
+
+ROUNDING_TO_INFINITY: Final = frozenset({"f8_e3m4", "f8_e4m3", "f8_e5m2", "bf16", "f16", "f32", "f64"})
+"""The floating dtypes that have infinities, so that what is too large keeps its place in the order. In the others it
+becomes NaN, which is above everything, however far below it was."""
 
 NUMBERS: Final = "fiuc"
 INEXACT: Final = "fc"

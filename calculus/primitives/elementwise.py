@@ -5,16 +5,19 @@ A line is a declaration: name, linearity, kernel. Seeds A20, A22, B25.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from calculus.parameters import integer, required
 from calculus.primitives.declaration import (
     INEXACT,
     NUMBERS,
+    ROUNDING_TO_INFINITY,
     DtypesOf,
     Kernel,
     Primitive,
     Site,
+    joins_on,
     like_operands,
     named_dtype,
     same_dtype,
@@ -36,8 +39,11 @@ def _row(
     kernel: Kernel | None,
     accepts: str = "fiubco",
     dtypes: DtypesOf = same_dtype,
+    joins: str | Callable[[Site], str] = "",
 ) -> Primitive:
-    return Primitive(name, tuple(operands.split()), linearity, aligned, dtypes, kernel=kernel, accepts=accepts)
+    return Primitive(
+        name, tuple(operands.split()), linearity, aligned, dtypes, kernel=kernel, accepts=accepts, joins=joins
+    )
 
 
 def _division(site: Site) -> str:
@@ -59,8 +65,37 @@ def _conversion(site: Site) -> str:
     return "/ x"
 
 
+def _conversion_joins(site: Site) -> str:
+    """A conversion keeps the order where the target holds what the source holds, or rounds it. It does not where an
+    integer is cut down or changes its sign, a number too large becomes NaN, or a float becomes an integer, which is
+    undefined out of range. Truth values are false below true; what is not zero is true, of negative numbers too."""
+    source, target = site.dtypes[0] or "f32", SHORT_NAMES.get(str(site.parameters.get("new_dtype")), "f32")
+    before, after = dtype_class(source), dtype_class(target)
+    if source == target:
+        return "x"
+    if before not in "fiub" or after not in "fiub":
+        return ""
+    if after == "f":
+        return "x" if target in ROUNDING_TO_INFINITY else ""
+    if after == "b":
+        return "x" if before == "u" else ""
+    if before == "b":
+        return "x" if DTYPES[target][1] > 1 or after == "u" else ""
+    wider = DTYPES[target][1] > DTYPES[source][1]
+    return "x" if wider and (before, after) in (("i", "i"), ("u", "u"), ("u", "i")) else ""
+
+
 def _power(site: Site) -> str:
     return "x" if integer(required(site.parameters, "y"), "y") == 1 else "/ x"
+
+
+def _power_joins(site: Site) -> str:
+    """An odd power keeps the order; an even one turns it below zero, and a negative one breaks it at zero."""
+    exponent = integer(required(site.parameters, "y"), "y")
+    return _IN_ORDER(site) if exponent > 0 and exponent % 2 else ""
+
+
+_IN_ORDER: Final = joins_on(r="x")
 
 
 def _part(site: Site) -> tuple[str, ...]:
@@ -139,79 +174,97 @@ def _reduce_precision(np: Any, p: Any, x: Any) -> Any:
     return np.ldexp(np.round(mantissa * scale) / scale, exponent).astype(x.dtype)
 
 
+_CLAMP_JOINS: Final = joins_on(fiub="max(low x) | min(x high) | min(low high) | low | x | high")
+"""min(max(x, low), high): the outer minimum is jointly one of x and high, or of low and high; the inner maximum is
+jointly one of low and x, and beside the same high on every device the outer minimum keeps it."""
+
+_HIGHER: Final = joins_on(f="min(x) | -max(y)", iub="x | -y")
+"""x > y. A comparison with NaN is false: so it is the minimum of truth values that a NaN keeps, never the maximum."""
+
+_LOWER: Final = joins_on(f="-max(x) | min(y)", iub="-x | y")
+"""x < y, likewise."""
+
+_FROM_A_POINT_ON: Final = joins_on(r="min(x)")
+"""Monotone, and NaN below a point. If the least piece is below it, then the result is NaN, and so is that of its
+device; a greatest piece may be above it while others are not."""
+
+
 # fmt: off
 ELEMENTWISE = (
     # linear
-    _row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS),
-    _row("add_any", "x y", "x y", lambda np, p, x, y: x + y),
-    _row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS),
-    _row("neg", "x", "x", lambda np, p, x: -x, NUMBERS),
+    _row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS, joins=joins_on(r="x | y")),
+    _row("add_any", "x y", "x y", lambda np, p, x, y: x + y, joins=joins_on(r="x | y")),
+    _row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS, joins=joins_on(r="x | -y")),
+    _row("neg", "x", "x", lambda np, p, x: -x, NUMBERS, joins=joins_on(r="-x")),
     _row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=_part),
     _row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=_part),
     _row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=_pair),
-    _row("copy", "x", "x", lambda np, p, x: x.copy()),
-    _row("copy_p", "x", "x", lambda np, p, x: x.copy()),
-    _row("stop_gradient", "x", "x", lambda np, p, x: x),
+    _row("copy", "x", "x", lambda np, p, x: x.copy(), joins="x"),
+    _row("copy_p", "x", "x", lambda np, p, x: x.copy(), joins="x"),
+    _row("stop_gradient", "x", "x", lambda np, p, x: x, joins="x"),
     # bilinear, and linear in the numerator
     _row("mul", "x y", "x | y", lambda np, p, x, y: x * y, NUMBERS),
     Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=_divide, accepts=NUMBERS),
     # nonlinear, differentiable
     _row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
     _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=like_operands(0, 1)),
-    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=_integer_power, accepts=NUMBERS),
-    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y)),
-    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y)),
-    _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high)),
+    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=_integer_power, accepts=NUMBERS,
+              joins=_power_joins),
+    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y), joins=joins_on(fiub="max(x y) | x | y")),
+    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y), joins=joins_on(fiub="min(x y) | x | y")),
+    _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high), joins=_CLAMP_JOINS),
     _row("atan2", "x y", "/ x y", _atan2, INEXACT),
     _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
-    _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS),
-    _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f"),
-    _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f"),
-    _row("round", "x", "/ x", _round, "f"),
+    _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS, joins=joins_on(riu="x")),
+    _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f", joins=joins_on(r="x")),
+    _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f", joins=joins_on(r="x")),
+    _row("round", "x", "/ x", _round, "f", joins=joins_on(r="x")),
     _row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
     _row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
-    _row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT),
+    _row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT, joins=_FROM_A_POINT_ON),
     _row("rsqrt", "x", "/ x", lambda np, p, x: 1 / np.sqrt(x), INEXACT),
-    _row("cbrt", "x", "/ x", lambda np, p, x: np.cbrt(x), "f"),
-    _row("exp", "x", "/ x", lambda np, p, x: np.exp(x), INEXACT),
-    _row("exp2", "x", "/ x", lambda np, p, x: np.exp2(x), INEXACT),
-    _row("expm1", "x", "/ x", lambda np, p, x: np.expm1(x), INEXACT),
-    _row("log", "x", "/ x", lambda np, p, x: np.log(x), INEXACT),
-    _row("log1p", "x", "/ x", lambda np, p, x: np.log1p(x), INEXACT),
-    _row("logistic", "x", "/ x", _logistic, INEXACT),
+    _row("cbrt", "x", "/ x", lambda np, p, x: np.cbrt(x), "f", joins=joins_on(r="x")),
+    _row("exp", "x", "/ x", lambda np, p, x: np.exp(x), INEXACT, joins=joins_on(r="x")),
+    _row("exp2", "x", "/ x", lambda np, p, x: np.exp2(x), INEXACT, joins=joins_on(r="x")),
+    _row("expm1", "x", "/ x", lambda np, p, x: np.expm1(x), INEXACT, joins=joins_on(r="x")),
+    _row("log", "x", "/ x", lambda np, p, x: np.log(x), INEXACT, joins=_FROM_A_POINT_ON),
+    _row("log1p", "x", "/ x", lambda np, p, x: np.log1p(x), INEXACT, joins=_FROM_A_POINT_ON),
+    _row("logistic", "x", "/ x", _logistic, INEXACT, joins=joins_on(r="x")),
     _row("sin", "x", "/ x", lambda np, p, x: np.sin(x), INEXACT),
     _row("cos", "x", "/ x", lambda np, p, x: np.cos(x), INEXACT),
     _row("tan", "x", "/ x", lambda np, p, x: np.tan(x), INEXACT),
     _row("asin", "x", "/ x", lambda np, p, x: np.arcsin(x), INEXACT),
     _row("acos", "x", "/ x", lambda np, p, x: np.arccos(x), INEXACT),
-    _row("atan", "x", "/ x", lambda np, p, x: np.arctan(x), INEXACT),
-    _row("sinh", "x", "/ x", lambda np, p, x: np.sinh(x), INEXACT),
+    _row("atan", "x", "/ x", lambda np, p, x: np.arctan(x), INEXACT, joins=joins_on(r="x")),
+    _row("sinh", "x", "/ x", lambda np, p, x: np.sinh(x), INEXACT, joins=joins_on(r="x")),
     _row("cosh", "x", "/ x", lambda np, p, x: np.cosh(x), INEXACT),
-    _row("tanh", "x", "/ x", lambda np, p, x: np.tanh(x), INEXACT),
-    _row("asinh", "x", "/ x", lambda np, p, x: np.arcsinh(x), INEXACT),
-    _row("acosh", "x", "/ x", lambda np, p, x: np.arccosh(x), INEXACT),
+    _row("tanh", "x", "/ x", lambda np, p, x: np.tanh(x), INEXACT, joins=joins_on(r="x")),
+    _row("asinh", "x", "/ x", lambda np, p, x: np.arcsinh(x), INEXACT, joins=joins_on(r="x")),
+    _row("acosh", "x", "/ x", lambda np, p, x: np.arccosh(x), INEXACT, joins=_FROM_A_POINT_ON),
     _row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
-    _row("erf", "x", "/ x", _erf, "f"),
+    _row("erf", "x", "/ x", _erf, "f", joins=joins_on(r="x")),
     _row("erf_inv", "x", "/ x", _erf_inv, "f"),
-    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts="f"),
+    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts="f",
+              joins=joins_on(r="x")),
     # choices and conversions
-    Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select),
-    Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), "printed", _convert),
+    Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select, joins="x"),
+    Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), "printed", _convert,
+              joins=_conversion_joins),
     # without a derivative
     _row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
     _row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),
-    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, "fiub", dtypes=truth),
-    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, "fiub", dtypes=truth),
-    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, "fiub", dtypes=truth),
-    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, "fiub", dtypes=truth),
+    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, "fiub", dtypes=truth, joins=_HIGHER),
+    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, "fiub", dtypes=truth, joins=_HIGHER),
+    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, "fiub", dtypes=truth, joins=_LOWER),
+    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, "fiub", dtypes=truth, joins=_LOWER),
     _row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), "f", dtypes=truth),
-    _row("and", "x y", "; x y", lambda np, p, x, y: x & y, "iub"),
-    _row("or", "x y", "; x y", lambda np, p, x, y: x | y, "iub"),
+    _row("and", "x y", "; x y", lambda np, p, x, y: x & y, "iub", joins=joins_on(b="min(x y) | x | y")),
+    _row("or", "x y", "; x y", lambda np, p, x, y: x | y, "iub", joins=joins_on(b="max(x y) | x | y")),
     _row("xor", "x y", "; x y", lambda np, p, x, y: x ^ y, "iub"),
-    _row("not", "x", "; x", lambda np, p, x: ~x, "iub"),
+    _row("not", "x", "; x", lambda np, p, x: ~x, "iub", joins="-x"),
     _row("population_count", "x", "; x", _population_count, "iu"),
     _row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
-    _row("shift_right_logical", "x y", "; x y", _shift_logical, "iu"),
-    _row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu"),
+    _row("shift_right_logical", "x y", "; x y", _shift_logical, "iu", joins=joins_on(u="x")),
+    _row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu", joins="x"),
 )
 # fmt: on

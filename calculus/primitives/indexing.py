@@ -137,7 +137,16 @@ def _sort(np: Any, p: Any, x: Any) -> Any:
 
 
 INDEXING = (
-    Primitive("dynamic_slice", ("x", "i..."), "x ; i...", _slice_scheme, _first_dtype, kernel=_slice, window="gather"),
+    Primitive(
+        "dynamic_slice",
+        ("x", "i..."),
+        "x ; i...",
+        _slice_scheme,
+        _first_dtype,
+        kernel=_slice,
+        joins="x",
+        window="gather",
+    ),
     Primitive(
         "dynamic_update_slice",
         ("x", "u", "i..."),
@@ -145,11 +154,18 @@ INDEXING = (
         _update_scheme,
         _both_dtypes,
         kernel=_update,
+        joins="x u",
         window="gather",
     ),
     Primitive(
-        "unstack", ("x",), "x", _unstack_scheme, lambda site: same_dtype(site) * len(site.printed), kernel=_unstack
+        "unstack",
+        ("x",),
+        "x",
+        _unstack_scheme,
+        lambda site: same_dtype(site) * len(site.printed),
+        kernel=_unstack,
+        joins="x",
     ),
-    Primitive("stack", ("x...",), "x...", _stack_scheme, same_dtype, kernel=_stack),
+    Primitive("stack", ("x...",), "x...", _stack_scheme, same_dtype, kernel=_stack, joins="x"),
     Primitive("sort", ("x...",), "/ x...", _sort_scheme, same_dtype, kernel=_sort),
 )

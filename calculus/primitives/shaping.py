@@ -203,22 +203,30 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 
 SHAPING = (
-    Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed"),
+    Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed", joins="x"),
     Primitive(
         "transpose",
         ("x",),
         "x",
         lambda site: permutation(site.shapes[0], integers(site.parameters, "permutation")),
         same_dtype,
+        joins="x",
     ),
-    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding"),
-    Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype),
-    Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype),
-    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice, window="halo"),
-    Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad, window="halo"),
+    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding", joins="x"),
+    Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype, joins="x"),
+    Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype, joins="x"),
+    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice, joins="x", window="halo"),
+    Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad, joins="x p", window="halo"),
     Primitive(
-        "concatenate", ("x...",), "x...", _concatenate_scheme, like_operands(0), kernel=_concatenate, window="halo"
+        "concatenate",
+        ("x...",),
+        "x...",
+        _concatenate_scheme,
+        like_operands(0),
+        kernel=_concatenate,
+        joins="x",
+        window="halo",
     ),
-    Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split, window="halo"),
-    Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev, window="permute"),
+    Primitive("split", ("x",), "x", _split_scheme, _split_dtypes, kernel=_split, joins="x", window="halo"),
+    Primitive("rev", ("x",), "x", _rev_scheme, same_dtype, kernel=_rev, joins="x", window="permute"),
 )

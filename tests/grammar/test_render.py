@@ -29,7 +29,7 @@ def test_everything_that_a_refusal_says() -> None:
         "p.jaxpr:2:23: unsound: cos of f32[2,2]{U:X}\n"
         "  2 |     b:f32[2,2]{U:X} = cos a\n"
         "    |                       ^^^\n"
-        "  rule: the operation does not commute with the sum that is still pending [state]\n"
+        "  rule: the operation does not commute with what is still pending [state]\n"
         "  because: cos(x + y) is not cos(x) + cos(y)\n"
         "  help: reshard a first\n"
         "  inside: jit, scan"

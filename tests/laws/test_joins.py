@@ -1,0 +1,276 @@
+"""Joins against kernels: where a primitive commutes with a maximum or minimum over devices, recovered from numpy.
+
+Each kernel runs on three devices. Some operands are pending, each device holding a piece; the others are the same on
+every device. The law f(max of pieces) = max of f(pieces) is tried on every set of pending operands, both kinds, and
+both kinds of result; the declaration must say exactly what was found. So a false mark fails, and so does a forgotten
+one. Pieces are drawn from the whole dtype: its ends, infinities, NaN, both zeros; copies are finite, or NaN.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Site
+from calculus.programs import Parameters, Word
+from calculus.signatures import Signature
+from calculus.types import DTYPES, array_type
+from tests.laws.test_declarations import CASES, DTYPE_OF, PARAMETERS, SHAPE, Case
+
+DEVICES: Final = 3
+TRIALS: Final = 60
+MERGE: Final = {"max": np.maximum.reduce, "min": np.minimum.reduce}
+
+#: what the scheme says and no kernel repeats
+BY_SCHEME: dict[str, Any] = {
+    "broadcast_in_dim": lambda np, p, x: np.broadcast_to(x, (3, *x.shape)),
+    "transpose": lambda np, p, x: x.T,
+    "reshape": lambda np, p, x: x.reshape(-1, 3),
+    "squeeze": lambda np, p, x: x[:1].squeeze(0),
+    "expand_dims": lambda np, p, x: x[None],
+    "dot_general": lambda np, p, x, y: x @ y.T,
+}
+
+#: with these a start is not decided by the size of the window
+SMALLER: dict[str, dict[str, Any]] = {"dynamic_slice": {"slice_sizes": (2, 3)}}
+WINDOW: Final = (2, 3)
+
+#: what numpy's kernel does at places that the operation leaves undefined, so that no mark is declared
+UNDEFINED = {
+    ("shift_right_logical", "u", (1,)): "a shift by more than the bits there are",
+}
+
+
+def special(dtype: Any) -> list[Any]:
+    """Numbers at which monotone maps have failed: the ends, both zeros, small and large ones, infinities, NaN."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return [False, True]
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        return [ends.min, ends.min + 1, *range(max(-3, ends.min), 5), ends.max // 2, ends.max - 1, ends.max]
+    limits: Any = ml_dtypes.finfo  # numpy's does not know the small floats
+    largest = float(limits(dtype).max)
+    found = [-largest, -3.0, -1.5, -1.0, -0.5, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 40.0, largest, np.nan]
+    return [*found, -np.inf, np.inf] if dtype.name in {DTYPES[one][0] for one in ROUNDING_TO_INFINITY} else found
+
+
+class Joined(Case):
+    """A case whose operands are drawn from the whole dtype."""
+
+    def __init__(self, name: str, kind: str, parameters: dict[str, Any] | None = None) -> None:
+        super().__init__(name, kind)
+        self.random = np.random.default_rng(11)
+        given = parameters or SMALLER.get(name) or PARAMETERS.get(name, {})
+        self.parameters = Parameters(tuple(given.items()))
+        self.site = self.site._replace(parameters=self.parameters)
+        self.shapes = [WINDOW if one == "u" else shape for one, shape in zip(self.names, self.shapes, strict=True)]
+        if name == "squeeze":
+            self.shapes = [(1, *SHAPE)]
+        self.signature = Signature.parse(
+            self.primitive.signature(self.site), self.primitive.operands, self.primitive.joins_at(self.site)
+        ).of(len(self.names))
+
+    def piece(self, position: int, pending: bool) -> Any:
+        dtype, shape = np.dtype(DTYPES[self.dtypes[position]][0]), self.shapes[position]
+        if self.names[position] == "i...":
+            return self.random.integers(0, 5, shape).astype(dtype)
+        if dtype.kind == "c":
+            real, imag = (self.random.integers(-9, 9, shape) for _ in range(2))
+            return (real + 1j * imag).astype(dtype)
+        pool = np.array(special(dtype))
+        found = self.random.choice(pool, shape)
+        if dtype.kind in "iu":  # the ends alone may be in order by chance
+            ends = np.iinfo(dtype)
+            anywhere = self.random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+            found = np.where(self.random.random(shape) < 0.4, anywhere, found)
+        if dtype.kind == "f":
+            found = np.where(self.random.random(shape) < 0.4, self.random.normal(0, 2, shape), found)
+            # the exponent of `pow`, the bounds of `clamp` and the like: a copy is finite, or NaN
+            found = found if pending else np.where(np.isinf(found), 0.75, found)
+        return found.astype(dtype)
+
+    def run(self, operands: list[Any]) -> list[Any]:
+        kernel = BY_SCHEME.get(self.primitive.name) or self.primitive.kernel
+        assert kernel is not None
+        with np.errstate(all="ignore"):
+            found = kernel(np, self.parameters, *operands)
+        return [np.asarray(one) for one in (found if isinstance(found, (list, tuple)) else [found])]
+
+    def commutes(self, pending: tuple[int, ...], kind: str) -> set[str]:
+        """The kinds by which the results on the devices merge to the result of the merged pieces, every time."""
+        left = set(MERGE)
+        for _ in range(TRIALS):
+            copies = [self.piece(position, pending=False) for position in range(len(self.names))]
+            devices = [
+                [self.piece(i, pending=True) if i in pending else copy for i, copy in enumerate(copies)]
+                for _ in range(DEVICES)
+            ]
+            merged = [
+                MERGE[kind]([held[i] for held in devices]) if i in pending else copy for i, copy in enumerate(copies)
+            ]
+            whole, parts = self.run(merged), [self.run(held) for held in devices]
+            for target in sorted(left):
+                gathered = [MERGE[target](list(each)) for each in zip(*parts, strict=True)]
+                if not all(map(_same, whole, gathered)):
+                    left.discard(target)
+            if not left:
+                break
+        return left
+
+    def sets(self) -> Iterator[tuple[int, ...]]:
+        """Every set of operands that may be pending."""
+        places = range(len(self.names))
+        for count in range(1, len(places) + 1):
+            yield from itertools.combinations(places, count)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal as numpy counts: the zeros are equal, and so are two NaNs; functions that round may differ in the last
+    places."""
+    if one.dtype.kind in "fc":
+        with np.errstate(all="ignore"):
+            return bool(np.allclose(one, other, rtol=1e-14, atol=0, equal_nan=True))
+    if one.dtype.kind == "V":  # small floats
+        return bool(np.array_equal(one.astype(np.float64), other.astype(np.float64), equal_nan=True))
+    return bool(np.array_equal(one, other))
+
+
+def recovered(case: Joined) -> None:
+    """The declaration says what the kernel does, neither more nor less."""
+    for pending in case.sets():
+        for kind in MERGE:
+            found, declared = case.commutes(pending, kind), case.signature.joined(set(pending), kind)
+            names = [case.names[position] for position in pending]
+            if (case.primitive.name, case.kind, pending) in UNDEFINED:
+                assert found, "the kernel needs no exception"
+                assert not declared
+                continue
+            assert declared == found, f"a pending {kind} in {names} commutes into {found or 'nothing'}"
+
+
+#: complex numbers, which the first makes, have no order
+NO_ORDER: Final = {("complex", "f"), ("add_any", "b")}
+
+ORDERED = [
+    *((name, kind) for name, kind in CASES if kind != "c" and (name, kind) not in NO_ORDER and TABLE[name].operands),
+    *((name, kind) for name in BY_SCHEME for kind in DTYPE_OF if kind in TABLE[name].accepts and kind != "c"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), ORDERED)
+def test_joins_are_those_of_the_kernel(name: str, kind: str) -> None:
+    recovered(Joined(name, kind))
+
+
+def test_every_declared_join_is_tried() -> None:
+    tried = {name for name, _ in ORDERED}
+    assert {name for name, one in TABLE.items() if one.joins} <= tried
+
+
+@pytest.mark.parametrize(("y", "kind"), [(1, "f"), (2, "f"), (5, "f"), (-1, "f"), (5, "i"), (2, "u")])
+def test_odd_powers_of_floats_commute_and_others_do_not(y: int, kind: str) -> None:
+    case = Joined("integer_pow", kind, {"y": y})
+    recovered(case)
+    assert bool(case.signature.joins) == ((y, kind) in ((1, "f"), (5, "f")))
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted({name for name, kind in CASES if kind == "c"} | {name for name in BY_SCHEME if "c" in TABLE[name].accepts}),
+)
+def test_complex_numbers_may_only_be_moved(name: str) -> None:
+    """They have no order of their own. Numpy has one all the same, under which what is declared is true."""
+    case = Joined(name, "c")
+    for join in case.signature.joins:
+        for kind in MERGE:
+            assert case.commutes(join.operands, kind) == {kind}
+            assert not join.antitone
+            assert join.kinds == ("max", "min")
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_an_infinite_copy_is_the_limit_of_a_sum(name: str) -> None:
+    """Why joins are stated for copies that are finite: a piece at the other end would become NaN."""
+    kernel = TABLE[name].kernel
+    assert kernel is not None
+    pieces, copy = np.array([-np.inf, 0.0]), np.inf if name == "add" else -np.inf
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(kernel(np, {}, pieces, copy).max())
+    assert kernel(np, {}, pieces.max(), copy) == np.inf
+
+
+@pytest.mark.parametrize("name", ["max", "min", "clamp", "select_n"])
+def test_choices_commute_beside_infinite_copies_too(name: str) -> None:
+    class Unbounded(Joined):
+        def piece(self, position: int, pending: bool) -> Any:
+            return super().piece(position, pending=True)
+
+    recovered(Unbounded(name, "f"))
+
+
+# --- conversions ------------------------------------------------------------------------------------------------------
+
+_NUMPY: Final = [
+    name
+    for name in DTYPES
+    if name.startswith(("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bf16", "f"))
+    and name not in ("float0", "f4_e2m1fn", "f8_e8m0fnu")
+]  # these lack NaN, or a sign
+
+
+@pytest.mark.parametrize("target", _NUMPY)
+@pytest.mark.parametrize("source", _NUMPY)
+def test_conversions(source: str, target: str) -> None:
+    one = TABLE["convert_element_type"]
+    long = DTYPES[target][0]
+    site = Site(Parameters((("new_dtype", Word(long)),)), (SHAPE,), (source,), (array_type(target, SHAPE),))
+    declared = bool(one.joins_at(site))
+    with np.errstate(all="ignore"):
+        pool = np.array(special(DTYPES[source][0])).astype(DTYPES[source][0])
+        left, right = (each.ravel() for each in np.meshgrid(pool, pool))
+        true = all(
+            _same(
+                merge([left, right]).astype(long),
+                merge([left.astype(long), right.astype(long)]),
+            )
+            for merge in MERGE.values()
+        )
+    if declared or target in ROUNDING_TO_INFINITY or DTYPES[target][2] != "f":
+        assert declared == true
+
+
+@pytest.mark.parametrize(("name", "count"), [("add", 2), ("sub", 2), ("neg", 1), ("exp", 1)])
+def test_floats_without_infinities_are_not_claimed(name: str, count: int) -> None:
+    """448 is the largest number of float8_e4m3fn, and twice that is NaN, as is twice -448, which is below 0."""
+    site = Site(Parameters(()), ((),) * count, ("f8_e4m3fn",) * count, (None,))
+    assert TABLE[name].joins_at(site) == ""
+    if name == "add":
+        pieces = np.array([-448.0, 0.0], ml_dtypes.float8_e4m3fn)
+        assert np.isnan(np.maximum.reduce(pieces + pieces[0]))
+        assert np.maximum.reduce(pieces) + pieces[0] == pieces[0]
+
+
+# --- the laws can fail ------------------------------------------------------------------------------------------------
+
+WRONG: Final = [
+    ("log", "f", "x"), ("sqrt", "f", "x"), ("mul", "f", "x"), ("square", "f", "x"), ("cumsum", "f", "x"),
+    ("sort", "f", "x"), ("asin", "f", "min(x)"), ("rsqrt", "f", "-max(x)"),
+    ("reduce_sum", "f", "x"), ("gt", "f", "x | -y"), ("add", "i", "x | y"), ("neg", "i", "-x"), ("neg", "f", "x"),
+    ("sub", "f", "x | y"), ("cummax", "f", "x"), ("max", "f", "x y"), ("clamp", "f", "low x high"), ("exp", "f", ""),
+    ("add", "f", "x y"), ("select_n", "f", "which x"), ("is_finite", "f", "x"), ("shift_right_logical", "i", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind", "wrong"), WRONG)
+def test_a_wrong_mark_is_seen(name: str, kind: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TABLE, name, replace(TABLE[name], joins=wrong))
+    with pytest.raises(AssertionError, match="commutes into"):
+        recovered(Joined(name, kind))
