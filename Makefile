@@ -17,6 +17,7 @@ help: ## list the targets
 demo: ## check the programs of the two seed pages
 	@$(SET_UP) base
 	@$(BIN)/shardproof check examples/seeds/*.jaxpr
+	@printf '\nThe command is %s: call it so, or after `. %s`.\n' $(BIN)/shardproof $(BIN)/activate
 
 test: ## run the tests
 	@$(SET_UP) full
@@ -33,9 +34,9 @@ bench: ## microseconds per equation: readers, checker, and JAX's own checker
 	@$(SET_UP) full
 	@$(BIN)/python -m bench
 
-fuzz: ## feed the readers and the command nonsense for FUZZ_SECONDS=600
+fuzz: ## feed the readers and the command nonsense, for about FUZZ_SECONDS=600 in all
 	@$(SET_UP) full
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -n $(WORKERS) -m fuzz
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m fuzz
 
 format: ## rewrite the sources in the one format
 	@$(SET_UP) full

@@ -4,11 +4,12 @@ or misused). The door to click. Everything slow is imported where it is used."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
 
 import click
 
@@ -18,7 +19,18 @@ from grammar.meshes import parse_meshes
 from grammar.render import excerpt, render
 from verifier import __version__
 from verifier.factories import is_target
-from verifier.report import STATUS, VERDICTS, Report, as_json, count, malformed, summary, table, verdict_on
+from verifier.report import (
+    STATUS,
+    VERDICTS,
+    Report,
+    as_json,
+    count,
+    malformed,
+    refusal_as_json,
+    summary,
+    table,
+    verdict_on,
+)
 
 MOST_SHOWN: Final = 50
 """The most refusals that are shown in full for one file; `--json` lists all."""
@@ -49,7 +61,28 @@ _mesh_option = click.option(
 _json_option = click.option("--json", "as_data", is_flag=True, help="Print JSON instead of text.")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Command(click.Group):
+    """The command. Output that cannot be written (a full disk, a closed stream) ends it with status 2 and a message."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, and leave nothing in a stream that Python would fail to write once more at its end."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                click.echo(f"Error: cannot write: {(error.strerror or str(error)).lower()}", err=True)
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, AttributeError):
+                    _drop(stream)
+            sys.exit(2)
+
+
+def _drop(stream: TextIO) -> None:
+    """From now on what this stream is given, and still holds, goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="shardproof")
 def main() -> None:
     """Type-check and price the explicitly sharded programs that JAX prints.
@@ -152,7 +185,11 @@ def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
     except Refused as refused:
         return malformed(file, refused.refusal), text
     except RecursionError:
-        return malformed(file, refuse("too-deep", "the program nests too deep to be checked").refusal), text
+        from calculus.checking import DEEPEST
+        from grammar.layout import NESTING
+
+        levels = f"the reader follows {NESTING} levels, the checker {DEEPEST}"
+        return malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal), text
 
 
 def _detailed(report: Report) -> bool:
@@ -177,6 +214,8 @@ def _paragraphs(report: Report, text: str, spaced: bool) -> Iterator[str]:
 def _totals(reports: list[Report]) -> str:
     verdicts = [report.verdict for report in reports]
     parts = [f"{verdicts.count(verdict)} {word}" for verdict, word in VERDICTS.items() if verdict in verdicts]
+    assuming = sum(report.assumed > 0 for report in reports)
+    parts += [f"{assuming} of them on assumptions"] if assuming else []
     return f"{count(len(reports), 'file')}: {', '.join(parts)}"
 
 
@@ -206,7 +245,7 @@ def type_(ctx: click.Context, text: str, meshes: list[Mesh], as_data: bool) -> N
         read = read_type(text)
         well_formed(read, mesh)
     except Refused as refused:
-        _stop(refused.refusal, text)
+        _stop(refused.refusal, text, mesh, as_data)
     if as_data:
         _say([json.dumps(type_as_json(read, mesh), indent=2)])
     else:
@@ -214,12 +253,19 @@ def type_(ctx: click.Context, text: str, meshes: list[Mesh], as_data: bool) -> N
     ctx.exit(0)
 
 
-def _stop(refusal: Refusal, text: str) -> NoReturn:
-    """Show one refusal of a type on standard error, and exit with the status of its verdict."""
-    refusal.line, refusal.column = refusal.line or 1, refusal.column or 1
-    with contextlib.suppress(BrokenPipeError):
-        click.echo(render([refusal], text, "<type>"), err=True)
-    sys.exit(STATUS[verdict_on([refusal])])
+def _stop(refusal: Refusal, text: str, mesh: Mesh, as_data: bool) -> NoReturn:
+    """Show one refusal of a type, as data or on standard error, and exit with the status of its verdict."""
+    from grammar.source import inside_type
+
+    refusal.line, refusal.column = refusal.line or 1, refusal.column or inside_type(text, refusal.place) + 1
+    verdict = verdict_on([refusal])
+    if as_data:
+        found = {"type": text, "mesh": str(mesh), "verdict": verdict, "refusals": [refusal_as_json(refusal)]}
+        _say([json.dumps(found, indent=2)])
+    else:
+        with contextlib.suppress(BrokenPipeError):
+            click.echo(render([refusal], text, "<type>"), err=True)
+    sys.exit(STATUS[verdict])
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -228,11 +274,14 @@ def _say(lines: Iterable[str]) -> None:
     text = "\n".join(lines) + "\n"
     if encoding.lower().replace("-", "") != "utf8":
         text = text.translate(_PLAIN)
+    stream: TextIO | Any = sys.stdout
+    if stream is None:  # Python's way to say that it is closed
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(stream)
 
 
 _PLAIN: Final = str.maketrans("─│┌┬┐├┼┤└┴┘·×", "-|+++++++++,x")

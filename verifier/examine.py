@@ -13,7 +13,7 @@ from calculus.meshes import AxisMode
 from calculus.programs import Equation, Program
 from calculus.refusals import Refusal, Refused
 from calculus.types import Axes
-from verifier.report import Row, verdict_on
+from verifier.report import Row, count, verdict_on
 
 
 class Examined(NamedTuple):
@@ -91,13 +91,13 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
         found.append(f"assumed, not checked: the printed types of opaque kernels: {shown}")
     if "_" in checker.assumed:
         found.append(
-            f"assumed: {checker.assumed['_']} equations read a value printed as _, as others are; it is taken to be "
-            "the last one that fits"
+            f"assumed: {count(checker.assumed['_'], 'use')} of a value printed as _, as others are, taken to be that "
+            "of the last one that fits"
         )
     if checker.assumptions:
         found.append(
-            f"check_vma=False: {checker.assumptions} claims of out_specs that a result is the same along an axis are "
-            "assumed, not checked"
+            f"check_vma=False: {count(checker.assumptions, 'claim')} of out_specs that a result is the same along an "
+            "axis, assumed and not checked"
         )
     copies = Copies()
     summed = [(charge, axes) for charge in examined.charges if (axes := copies.summed(charge))]

@@ -42,7 +42,8 @@ def described(type: Type, mesh: Mesh) -> Iterator[str]:
     yield ""
     yield from _listing(type, mesh)
     if number > LISTED:
-        yield f"  and {count(number - LISTED, 'more device')}"
+        all_of = "all" if number <= MOST_IN_JSON else f"the first {MOST_IN_JSON:,}"
+        yield f"  and {count(number - LISTED, 'more device')}: --json lists {all_of}"
     elif type.rank <= 2 and mesh.axes:
         yield ""
         yield from (f"  {line}" for line in picture(type, mesh))
@@ -92,7 +93,14 @@ def _holds(device: Device, type: ArrayType) -> str:
 def type_as_json(type: Type, mesh: Mesh) -> dict[str, object]:
     """The same as plain data. `devices` lists at most `MOST_IN_JSON`; `grid` holds the numbers of the devices of
     each block, row by row, and is `None` for arrays of rank 3 and more."""
-    found: dict[str, object] = {"type": str(type), "mesh": str(mesh), "cotangent": None, "why_no_cotangent": None}
+    found: dict[str, object] = {
+        "type": str(type),
+        "mesh": str(mesh),
+        "verdict": "ok",
+        "refusals": [],
+        "cotangent": None,
+        "why_no_cotangent": None,
+    }
     try:
         found["cotangent"] = str(cotangent(type))
     except Refused as refused:

@@ -15,7 +15,7 @@ from calculus.communication import block_bytes
 from calculus.meshes import AxisMode, Mesh
 from calculus.types import DTYPES, ArrayType, Dim
 
-LISTED: Final = 64
+LISTED: Final = 36
 """The most devices that the text lists one by one, and that the picture shows."""
 
 Range: TypeAlias = "tuple[int, int] | None"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
-from calculus.communication import EXACT
+from calculus.communication import AT_MOST, EXACT
 from calculus.refusals import Family, Refusal
 from grammar.render import render
 
@@ -69,7 +69,9 @@ class Report:
     @property
     def name(self) -> str:
         """The file as text shows it."""
-        return "<stdin>" if self.file == "-" else self.file
+        return (
+            "<stdin>" if self.file == "-" else self.file if self.file.isprintable() and self.file else repr(self.file)
+        )
 
     def explained(self, text: str, most: int) -> str:
         """The first refusals as people read them. `text` is what their lines and columns point into."""
@@ -103,19 +105,7 @@ def as_json(report: Report) -> dict[str, object]:
         "file": report.file,
         "verdict": report.verdict,
         "equations": report.equations,
-        "refusals": [
-            {
-                "code": refusal.code,
-                "family": refusal.family.value,
-                "line": refusal.line,
-                "column": refusal.column,
-                "message": refusal.message,
-                "because": refusal.because,
-                "help": refusal.help,
-                "inside": list(reversed(refusal.trail)),
-            }
-            for refusal in report.refusals
-        ],
+        "refusals": [refusal_as_json(refusal) for refusal in report.refusals],
         "communication": [
             {
                 "line": row.line,
@@ -139,6 +129,20 @@ def as_json(report: Report) -> dict[str, object]:
     }
 
 
+def refusal_as_json(refusal: Refusal) -> dict[str, object]:
+    """One refusal as plain data. A line and column of 0 are not known."""
+    return {
+        "code": refusal.code,
+        "family": refusal.family.value,
+        "line": refusal.line,
+        "column": refusal.column,
+        "message": refusal.message,
+        "because": refusal.because,
+        "help": refusal.help,
+        "inside": list(reversed(refusal.trail)),
+    }
+
+
 def _plain(number: float | Fraction | None) -> int | float | None:
     return None if number is None else int(number) if number == int(number) else float(number)
 
@@ -152,24 +156,31 @@ def count(number: int, thing: str) -> str:
 
 
 def summary(report: Report) -> str:
-    """One line: the verdict, how much was checked, and what communication costs in all."""
-    parts = [VERDICTS[report.verdict]]
+    """One line: the verdict and on how many assumptions, how much was checked, and what communication costs in all."""
+    assuming = f" on {count(report.assumed, 'assumption')}" if report.assumed else ""
+    parts = [f"{VERDICTS[report.verdict]}{assuming}"]
     if report.verdict != "malformed":
         parts.append(count(report.equations, "equation"))
-    if report.assumed:
-        parts.append(f"{report.assumed:,} assumed")
     if report.refusals and (report.verdict == "refused" or len(report.refusals) > 1):
         parts.append(count(len(report.refusals), "refusal"))
     if report.communication:
-        known = [row.times for row in report.communication if row.times is not None]
-        runs = count(sum(known), "run") if known else "runs not known"
-        at_least = "at least " if report.unpriced else ""
-        parts.append(f"{count(len(report.communication), 'collective')}, {at_least}{runs}")
-        known_bytes = f"{at_least}{count(report.payload, 'byte')} per device"
-        parts.append("bytes not known" if report.unpriced == len(report.communication) else known_bytes)
+        runs, size = [row.times for row in report.communication], [row.total for row in report.communication]
+        at_most = any(row.exactness == AT_MOST for row in report.communication)
+        parts.append(f"{count(len(report.communication), 'collective')}, {_sum(runs, 'run', at_most)}")
+        parts.append(_sum(size, "byte", at_most, " per device"))
     elif report.verdict == "ok":
         parts.append("no communication")
     return f"{report.name}: {' · '.join(parts)}"
+
+
+def _sum(numbers: Sequence[int | None], thing: str, at_most: bool, each: str = "") -> str:
+    """The sum of those that are known: a lower bound where others are not, an upper bound where not all happens."""
+    known = [number for number in numbers if number is not None]
+    if not known:
+        return f"{thing}s not known"
+    missing = len(known) < len(numbers)
+    bound = "at most " if at_most else "at least " if missing else ""
+    return f"{bound}{count(sum(known), thing)}{each}{' where known' if at_most and missing else ''}"
 
 
 _TO_THE_RIGHT = {"line", "bytes", "times", "total", "wire"}

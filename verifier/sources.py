@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from typing import Final
+from typing import Any, Final, TextIO
 
 from calculus.refusals import Refused, refuse
 
@@ -19,7 +20,10 @@ def text_of(file: str) -> str:
     """
     try:
         if file == "-":
-            data = sys.stdin.buffer.read(LARGEST + 1)
+            stdin: TextIO | Any = sys.stdin
+            if stdin is None:  # Python's way to say that it is closed
+                raise OSError(errno.EBADF, "standard input is closed")
+            data = stdin.buffer.read(LARGEST + 1)
         else:
             with open(file, "rb") as stream:
                 data = stream.read(LARGEST + 1)

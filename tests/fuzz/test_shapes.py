@@ -14,7 +14,7 @@ pytestmark = pytest.mark.fuzz
 #: how much longer a text of four times the size may take; linear is 4, quadratic 16
 GROWTH = 9.0
 #: characters of the smaller text
-SIZE = 100_000 if SECONDS else 12_000
+SIZE = max(12_000, int(150 * SECONDS))
 #: CPU seconds below which nothing is said about growth
 NOISE = 0.05
 

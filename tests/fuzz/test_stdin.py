@@ -1,6 +1,6 @@
 """Anything at all on standard input ends in exit 0, 1 or 2, with messages that point into the text.
 
-The examples are the same in every run of the tests; `make fuzz` draws new ones, for as long as FUZZ_SECONDS says.
+The examples are the same in every run of the tests; `make fuzz` draws new ones, for as long as its FUZZ_SECONDS allow.
 """
 
 # ruff: noqa: E501 - a text is a line
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event
 from hypothesis import strategies as st
 
 from calculus.programs import Document
@@ -22,37 +22,24 @@ from grammar.leaves import Odd
 from grammar.parse import parse_document, parse_type
 from grammar.print import print_document
 from grammar.read import read, read_type
-from tests.fuzz.promise import MESH, SECONDS, STATUS, answer, examples, shown
+from tests.fuzz.promise import DRAWING, MESH, STATUS, answer, drawn, shown
 from tests.fuzz.shapes import doubling, loops, program
-from tests.fuzz.texts import PRINTED, ROOT, SCRAPS, accidents, documents, exchanges, scraps, types
+from tests.fuzz.texts import PRINTED, ROOT, SCRAPS, accidents, documents, exchanges, overwritten, scraps, types
 
 pytestmark = pytest.mark.fuzz
 
 
-def tried(few: int) -> settings:
-    return settings(
-        max_examples=examples(few),
-        derandomize=not SECONDS,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-@tried(150)
-@given(st.binary(max_size=200), st.booleans())
+@drawn(150, st.binary(max_size=200) | overwritten(), st.booleans())
 def test_bytes(data: bytes, meshed: bool) -> None:
     answer(data, *(MESH if meshed else ()))
 
 
-@tried(150)
-@given(st.text(max_size=100) | scraps, st.booleans())
+@drawn(150, st.text(max_size=100) | scraps, st.booleans())
 def test_text(text: str, meshed: bool) -> None:
     answer(text, *(MESH if meshed else ()))
 
 
-@tried(800)
-@given(accidents() | exchanges() | exchanges(), st.booleans())
+@drawn(800, accidents() | exchanges() | exchanges(), st.booleans())
 def test_accidents(text: str, meshed: bool) -> None:
     report = answer(text, *(MESH if meshed else ()))
     event(str(report["verdict"]))
@@ -60,8 +47,7 @@ def test_accidents(text: str, meshed: bool) -> None:
         shown(text.encode("utf-8", "replace").decode(), *(MESH if meshed else ()))
 
 
-@tried(120)
-@given(documents(), st.booleans())
+@drawn(120, documents(), st.booleans())
 def test_drawn_documents(text: str, meshed: bool) -> None:
     """Texts that the grammar's rules derive: read alike by both readers, as they are and as JAX would print them."""
     answer(text, *(MESH if meshed else ()))
@@ -78,8 +64,7 @@ def test_drawn_documents(text: str, meshed: bool) -> None:
             event("left to the grammar")
 
 
-@tried(150)
-@given(types())
+@drawn(150, types())
 def test_drawn_types(text: str) -> None:
     try:
         norm = parse_type(text)
@@ -207,9 +192,22 @@ def test_the_process_itself(data: bytes) -> None:
 SMALLEST = sorted(PRINTED, key=lambda path: path.stat().st_size)[:6]
 
 
-@pytest.mark.parametrize("path", PRINTED if SECONDS else SMALLEST, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("path", SMALLEST, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_line_lost(path: Path) -> None:
-    """A printed program (all of them under `make fuzz`, their first 20 kilobytes) without each of its lines in turn."""
-    lines = path.read_text(encoding="utf-8")[:20_000].split("\n")
+    """A printed program without each of its lines in turn."""
+    lines = path.read_text(encoding="utf-8").split("\n")
     for number in range(len(lines)):
         answer("\n".join(lines[:number] + lines[number + 1 :]))
+
+
+@drawn(10, st.sampled_from(PRINTED), st.integers(0, 10**6))
+def test_a_line_lost(path: Path, number: int) -> None:
+    """A printed program, its first 20 kilobytes, without one of its lines."""
+    lines = path.read_text(encoding="utf-8")[:20_000].split("\n")
+    del lines[number % len(lines)]
+    answer("\n".join(lines))
+
+
+def test_the_tests_that_draw_share_the_time() -> None:
+    drawing = [name for name, test in globals().items() if getattr(test, "__qualname__", "").startswith("drawn.")]
+    assert len(drawing) == DRAWING

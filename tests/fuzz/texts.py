@@ -16,11 +16,13 @@ from lark.grammar import NonTerminal
 ROOT = Path(__file__).resolve().parents[2]
 GRAMMAR = ROOT / "grammar"
 PRINTED = sorted((ROOT / "tests" / "golden" / "corpus").rglob("*.jaxpr"))
-SHORT = [path.read_text(encoding="utf-8") for path in PRINTED if path.stat().st_size < 4_000]
+SEEDS = sorted((ROOT / "examples" / "seeds").glob("*.jaxpr"))
+SHORT = [path.read_text(encoding="utf-8") for path in PRINTED + SEEDS if path.stat().st_size < 4_000]
 
 #: pieces of the language, and of what is nearly the language
 SCRAPS = [
     "{ lambda ; ", ". let\n", " in (", "(a,) }", "in", "let", "lambda", "_", "a", "jit", "scan", "shard_map", "branches=(",
+    "while", "cond", "custom_vjp_call", "b", "0@X", "-1@X", "object at 0x7f",
     "{", "}", "[", "]", "(", ")", "<", ">", ":", ";", ",", ".", "=", "@", "<-", "+=", "#", "*", "~", "'", '"', "\\", "-",
     "\n", "\n\n", " ", "    ", "\t", "\r", "\r\n", "\0", "\x0b", "\x0c", "\x1b[31m", "\x7f", "\x85", "\u2028", "\ufeff",
     "é", "ß", "变量", "𝟜", "٣", "²", "Ⅷ", "\u0301", "\u202e", "\u200b", "\ud800", "\U0010ffff",
@@ -113,6 +115,14 @@ def exchanges(draw: st.DrawFn) -> str:
             one, other = draw(st.sampled_from(alike)), draw(st.sampled_from(alike))
             text = text[: one.start()] + draw(st.sampled_from([other[0], *others])) + text[one.end() :]
     return text
+
+
+@st.composite
+def overwritten(draw: st.DrawFn) -> bytes:
+    """A printed program in which one byte is another."""
+    data = bytearray(draw(st.sampled_from(SHORT)).encode())
+    data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data)
 
 
 scraps = st.lists(st.sampled_from(SCRAPS), max_size=30).map("".join)

@@ -18,7 +18,7 @@ import verifier
 from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.refusals import Refusal, refuse
 from verifier.cli import MOST_SHOWN, main
-from verifier.report import Report, Row
+from verifier.report import Report, Row, summary
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT / "examples" / "seeds"
@@ -284,6 +284,41 @@ def test_a_reader_who_leaves_is_no_error() -> None:
     os.close(write)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "examples/refused.jaxpr"),
+        ("check", "examples/refused.jaxpr", "--json"),
+        ("type", "f32[8]"),
+        ("type", "f32[8", "--json"),
+        ("--help",),
+        ("--version",),
+    ],
+)
+def test_output_that_cannot_be_written(arguments: tuple[str, ...]) -> None:
+    """On a full disk, and to a closed stream: a message and status 2, not the status of a refusal."""
+    line = [sys.executable, "-m", "verifier", *arguments]
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run(line, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        both = subprocess.run(line, cwd=ROOT, stdout=full, stderr=full, timeout=60, check=False)
+    assert process.stderr == b"Error: cannot write: no space left on device\n"
+    assert process.returncode == both.returncode == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell closes the streams")
+def test_streams_that_are_closed() -> None:
+    python = f"'{sys.executable}' -m verifier"
+    for words, said in (
+        (f"{python} check examples/refused.jaxpr >&-", b"cannot write: bad file descriptor"),
+        (f"{python} check - <&-", b"cannot be read: standard input is closed"),
+    ):
+        process = subprocess.run(["sh", "-c", words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+        assert process.returncode == 2
+        assert said in process.stdout + process.stderr
+        assert b"Traceback" not in process.stderr
+
+
 def test_output_in_a_plain_encoding() -> None:
     """Where the terminal has no box drawing, the picture is drawn with plus and minus."""
     plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -303,62 +338,43 @@ def test_no_sign_of_life_off_a_terminal(answer: Callable[[Check], None]) -> None
     assert run("check", "-", stdin="x").stderr == ""
 
 
-def test_a_type() -> None:
-    result = run("type", "f32[8@X,4]{U:Y}", "--mesh", "X=4,Y=2")
-    assert result.exit_code == 0
-    assert "cotangent  f32[8@X,4]{R:Y}" in result.output
-    assert "f32[2,4] on each device, 32 bytes of 128" in result.output
-    assert "a piece of [6:8, 0:4]" in result.output
-    assert "│ 6+7 │" in result.output
-
-
-def test_a_type_as_json() -> None:
-    result = run("type", "f32[8@X,4@Y]", "--mesh", "X=4,Y=2", "--json")
-    found = json.loads(result.output)
-    assert found["type"] == found["cotangent"] == "f32[8@X,4@Y]"
-    assert found["long"] == "float32[8@X,4@Y]"
-    assert found["block"] == {"shape": [2, 2], "bytes": 16}
-    assert found["bytes"] == 128
-    assert found["grid"] == [[[0], [1]], [[2], [3]], [[4], [5]], [[6], [7]]]
-    assert found["devices"][5] == {
-        "device": 5, "place": {"X": 2, "Y": 1}, "block": [2, 1], "indices": [[4, 6], [2, 4]], "holds": "[4:6, 2:4]",
-    }  # fmt: skip
-
-
-def test_a_max_has_no_cotangent() -> None:
-    result = run("type", "f32[8]{U_max:X}", "--mesh", "X=4")
-    assert result.exit_code == 0
-    assert "cotangent  none: " in result.output
-    found = json.loads(run("type", "f32[8]{U_max:X}", "--mesh", "X=4", "--json").output)
-    assert found["cotangent"] is None
-    assert "has no cotangent" in found["why_no_cotangent"]
+def rows_of(*numbers: tuple[int | None, int | None, str]) -> list[Row]:
+    return [
+        Row(n, "all-reduce", ("X",), bytes, 0, times, exactness, "f")
+        for n, (bytes, times, exactness) in enumerate(numbers)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("communication", "words"),
     [
-        ("f32[8@Z]", "unknown-axis"),
-        ("f32[7@X]", "indivisible"),
-        ("f32[8@X,4@X]", "repeated-axis"),
-        ("f32[8]{V:X}", "varying-outside-manual"),
-        ("f32[8@A]", "hidden-axis"),
-        ("f32[", "syntax"),
-        ("", "syntax"),
-        ("f32[8] f32[8]", "syntax"),
+        (rows_of((8, 2, "exact"), (4, 1, "exact")), "2 collectives, 3 runs · 20 bytes per device"),
+        (rows_of((None, 2, "exact"), (4, 1, "exact")), "2 collectives, 3 runs · at least 4 bytes per device"),
+        (rows_of((None, 2, "exact")), "1 collective, 2 runs · bytes not known"),
+        (rows_of((8, None, "exact")), "1 collective, runs not known · bytes not known"),
+        (rows_of((8, None, "exact"), (8, 1, "exact")), "2 collectives, at least 1 run · at least 8 bytes per device"),
+        (rows_of((8, 1, "at most"), (8, 1, "exact")), "2 collectives, at most 2 runs · at most 16 bytes per device"),
+        (
+            rows_of((8, None, "exact"), (8, 1, "at most")),
+            "2 collectives, at most 1 run where known · at most 8 bytes per device where known",
+        ),
     ],
 )
-def test_a_type_that_is_none(text: str, code: str) -> None:
-    result = run("type", text, "--mesh", "X=4,Y=2,A=2:auto")
-    assert result.exit_code == 2
-    assert result.stdout == ""
-    assert f"[{code}]" in result.stderr
+def test_the_sum_says_how_it_is_meant(communication: list[Row], words: str) -> None:
+    """Unknown terms make it a lower bound, branches of which one is taken an upper bound."""
+    assert summary(Report("f", "ok", 1, communication=communication)) == f"f: well typed · 1 equation · {words}"
 
 
-def test_a_large_mesh_is_summed_up() -> None:
-    start = time.process_time()
-    result = run("type", "f32[1000000@X]", "--mesh", "X=1000000")
-    assert result.exit_code == 0
-    assert "and 999,936 more devices" in result.output
-    found = json.loads(run("type", "f32[1000000@X]", "--mesh", "X=1000000", "--json").output)
-    assert (found["device_count"], len(found["devices"]), found["grid"]) == (1_000_000, 4096, None)
-    assert time.process_time() - start < 5
+def test_assumptions_stand_beside_the_verdict(answer: Callable[[Check], None], tmp_path: Path) -> None:
+    answer(lambda text, meshes, file: Report(file, "ok", 3, assumed=int(text)))
+    for number in "01":
+        (tmp_path / number).write_text(number, encoding="utf-8")
+    first, second, _, last = run("check", str(tmp_path / "0"), str(tmp_path / "1")).output.splitlines()
+    assert first.endswith("0: well typed · 3 equations · no communication")
+    assert second.endswith("1: well typed on 1 assumption · 3 equations · no communication")
+    assert last == "2 files: 2 well typed, 1 of them on assumptions"
+
+
+def test_a_name_that_shows_nothing_is_quoted() -> None:
+    assert run("check", "").output.startswith("'': malformed\n\n'': malformed: cannot be read")
+    assert run("check", "a\nb").output.startswith("'a\\nb': malformed")

@@ -92,12 +92,12 @@ CALLS = [
 def test_text_is_judged_rather_than_assumed(call: str, status: int) -> None:
     before = run("-", text=program(call))
     assert before.exit_code == 0
-    assert "1 assumed" in before.output
+    assert "on 1 assumption" in before.output
     Path("rules.py").write_text(RULES, encoding="utf-8")
     name("rules.py")
     after = run("-", text=program(call))
     assert after.exit_code == status
-    assert "assumed" not in after.output
+    assert "assum" not in after.output
     assert ("[state]" in after.output) is bool(status)
 
 
@@ -107,12 +107,12 @@ def test_other_kernels_are_still_assumed(call: str) -> None:
     name("rules.py")
     result = run("-", text=program(call))
     assert result.exit_code == 0
-    assert "1 assumed" in result.output
+    assert "on 1 assumption" in result.output
 
 
 def test_functions_by_name() -> None:
     Path("users_step.py").write_text(STEP, encoding="utf-8")
-    assert "1 assumed" in run("users_step:step").output
+    assert "on 1 assumption" in run("users_step:step").output
     Path("rules.py").write_text(RULES, encoding="utf-8")
     name("rules.py")
     result = run("users_step:step")
