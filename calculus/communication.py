@@ -120,14 +120,17 @@ def reduce(
 ) -> tuple[Collective, ...]:
     """Finish pending reductions of a result that is placed by `lists`: one all-reduce for each reduced dim's axes,
     the last dim first. An axis that the result is sharded on is reduced and scattered in one; where that comes to
-    several dims, it is an estimate."""
+    several dims, or from several, it is an estimate."""
     found: list[Collective] = []
+    ends = {axis for dim in lists for axis in dim}
+    several = sum(not ends.isdisjoint(axes) for axes in pending) > 1
     for axes in reversed(pending):
         landed = tuple(axis for axis in axes if any(axis in dim for dim in lists))
         rest = tuple(axis for axis in axes if axis not in landed)
         if landed:
             before = [tuple(axis for axis in dim if axis not in landed) for dim in lists]
-            exactness = EXACT if sum(not set(landed).isdisjoint(dim) for dim in lists) == 1 else ESTIMATE
+            spread = several or sum(not set(landed).isdisjoint(dim) for dim in lists) > 1
+            exactness = ESTIMATE if spread else EXACT
             found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh, exactness)
         if rest:
             found += over(kind, rest, shape_bytes(dtype, shape, lists, mesh), mesh)

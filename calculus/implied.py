@@ -6,7 +6,8 @@ placement and the result's. Seeds A9, A14, A24, B22, B26, B28.
 * A reduced factor that only some operands have cut is gathered there (FSDP). Where the result is sharded on other
   axes alone, a partitioner may reduce the result instead, whichever is smaller.
 * A dim that is needed whole and is cut all the same is gathered in each operand, or its blocks change places.
-* A factor that the result has cut less, or otherwise, than an operand is gathered in the operand.
+* A factor that the result has cut less, or otherwise, than an operand is gathered in the operand; but a reduction of
+  one operand is taken first, and its result moved, which is smaller.
 * Everything else is free: cutting a copy is a slice.
 """
 
@@ -21,13 +22,14 @@ from calculus.communication import (
     Collective,
     block_bytes,
     gather,
+    move,
     over,
     reduce,
     shape_bytes,
 )
 from calculus.meshes import Mesh
 from calculus.schemes import Scheme
-from calculus.types import ArrayType, Axes
+from calculus.types import ArrayType, Axes, array_type
 
 
 def implied(
@@ -64,7 +66,7 @@ def implied(
             reducing, sure = _reduce_instead(
                 operands[holder], cuts[holder], factor, scheme, result, landed, mesh, holder
             )
-            guessed |= not sure
+            guessed |= not sure or _lands(scheme, holder, factor, axes, goal)
             if reducing:
                 pending.append(axes)
                 continue
@@ -101,6 +103,42 @@ def implied(
     else:
         found += reduce(result.dtype, result.shape, result.axes, pending, mesh, ALL_REDUCE)
     return tuple(collective.estimated() for collective in found) if guessed else tuple(found)
+
+
+def finished(
+    scheme: Scheme, operand: ArrayType, derived: Sequence[Axes], result: ArrayType, mesh: Mesh
+) -> tuple[Collective, ...]:
+    """The collectives of a reduction of one operand: each device reduces what it has, what is pending is finished
+    where the derived lists place the result, and the result goes where it is asked for. Pending axes that the result is
+    cut on land on it in the move; axes of several dims are finished one dim at a time, the last first."""
+    cut = _cuts(scheme.operands[0], operand.axes)
+    role = next(iter(scheme.roles.values()))
+    pending = [
+        tuple(axis for axis in cut[factor] if axis not in result.unreduced) for factor in scheme.roles if factor in cut
+    ]
+    before = array_type(result.dtype, result.shape, tuple(derived), (), result.unreduced)
+    found: tuple[Collective, ...] = ()
+    if role.startswith("arg"):
+        found = _arg_reduction(operand, before, pending, mesh)
+        staying = pending
+    else:
+        ends = {axis for axes in result.axes for axis in axes}
+        staying = [axes for axes in pending if ends.isdisjoint(axes)]
+        found = reduce(result.dtype, result.shape, derived, staying, mesh)
+        landing = tuple(axis for axes in pending if not ends.isdisjoint(axes) for axis in axes)
+        before = array_type(result.dtype, result.shape, tuple(derived), (), (*result.unreduced, *landing))
+    end = array_type(result.dtype, result.shape, result.axes, (), result.unreduced)
+    moved = move(before, end, mesh)
+    if len(pending) - len(staying) > 1:  # scattered in one or each by itself
+        moved = tuple(one.estimated() for one in moved)
+    return (*found, *moved)
+
+
+def _lands(scheme: Scheme, holder: int, factor: int, axes: Axes, goal: dict[int, Axes]) -> bool:
+    """Whether axes of a reduced factor end on another factor of the operand that is cut on them: a partitioner may
+    exchange blocks where gathering is more."""
+    held = {dim[0] for dim in scheme.operands[holder] if len(dim) == 1} - {factor}
+    return any(not set(axes).isdisjoint(ends) for other, ends in goal.items() if other in held)
 
 
 def _cuts(indices: Sequence[Sequence[int]], lists: Sequence[Axes]) -> dict[int, Axes]:

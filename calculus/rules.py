@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calculus.communication import Collective, move
-from calculus.implied import implied
+from calculus.implied import finished, implied
 from calculus.judgments import rule
 from calculus.meshes import Mesh
 from calculus.parameters import Spec, spec
@@ -122,6 +122,8 @@ def _result(
         return result, ()  # nothing is cut, or everything stays as it is cut
     if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
+    if scheme.roles and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
+        return result, finished(scheme, use.arrays[0], derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh, use.primitive.window)
 
 

@@ -1,0 +1,143 @@
+"""Moves, reductions with a target and dots, each against the collectives of XLA.
+
+The expected values are read off the partitioner's own output (JAX 0.12.0.1, eight CPU devices): kind and bytes per
+device, of the result for an all-gather and of the operand otherwise. The CPU's partitioner makes an all-reduce of a
+reduce-scatter, at the same bytes; here it is written as the reduce-scatter that the types speak of.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar.meshes import parse_meshes
+from verifier.texts import check_text
+
+AG, AR, RS, A2A, CP = "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"
+TWO, THREE = "X=4, Y=2", "X=2, Y=2, Z=2"
+
+
+def rows(text: str, mesh: str) -> list[tuple[str, int | None, str]]:
+    report = check_text(text, parse_meshes(mesh), "test")
+    assert [refusal.message for refusal in report.refusals] == []
+    return sorted((row.kind, row.bytes, row.exactness) for row in report.communication for _ in range(row.times or 1))
+
+
+def exact(*moves: tuple[str, int]) -> list[tuple[str, int, str]]:
+    return sorted((kind, payload, "exact") for kind, payload in moves)
+
+
+def resharded(source: str, *targets: str) -> str:
+    """One value, resharded to each target."""
+    names = "bcdefg"[: len(targets)]
+    lines = "\n".join(f"    {name}:{target} = reshard a" for name, target in zip(names, targets, strict=True))
+    return f"{{ lambda ; a:{source}. let\n{lines}\n  in ({', '.join(names)},) }}"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "source", "targets", "moves"),
+    [
+        (TWO, "f32[16@X,8,8]", ("f32[16,8@X,8]", "f32[16,8,8@X]"), [(A2A, 1024), (A2A, 1024)]),
+        (TWO, "f32[16@X,8,8]", ("f32[16,8@X,8]", "f32[16,8@X,8]"), [(A2A, 1024)]),
+        (THREE, "f32[16@(X,Y,Z),8]", ("f32[16@(Y,Z,X),8]", "f32[16@(Z,X,Y),8]"), [(CP, 64), (CP, 64)]),
+        (TWO, "f32[16,16]{U:X}", ("f32[16@X,16]", "f32[16,16@X]"), [(RS, 1024), (RS, 1024)]),
+        (TWO, "f32[16,16]{U:X}", ("f32[16,16]", "f32[16@Y,16]"), [(AR, 1024), (AR, 1024)]),
+        (TWO, "f32[16,16]{U:X}", ("f32[16,16]", "f32[16,16]"), [(AR, 1024), (AR, 1024)]),
+        (TWO, "f32[16@X,8]", ("f32[16,8]", "f32[16,8]{R:X}"), [(AG, 512)]),
+        (TWO, "f32[16@X,8@Y]", ("f32[16,8]", "f32[16,8]"), [(AG, 128), (AG, 512)]),
+        (TWO, "f32[16@X,8@Y]", ("f32[16,8]", "f32[16@X,8]"), [(AG, 128), (AG, 128), (AG, 512)]),
+        (TWO, "f32[16@X,8@Y]", ("f32[16,8]", "f32[16,8@Y]"), [(AG, 128), (AG, 256), (AG, 512)]),
+    ],
+)
+def test_a_value_is_moved_to_each_place_once(
+    mesh: str, source: str, targets: tuple[str, ...], moves: list[tuple[str, int]]
+) -> None:
+    assert rows(resharded(source, *targets), mesh) == exact(*moves)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "source", "target", "moves"),
+    [
+        (THREE, "f32[16@X,8@Y]", "f32[16@Z,8]", [(CP, 128), (AG, 256)]),
+        (THREE, "f32[16@Z,8@X]", "f32[16,8@Y]", [(CP, 128), (AG, 256)]),
+        (TWO, "f32[16@X,8@Y,8]", "f32[16,8@X,8]", [(AG, 1024), (A2A, 1024)]),
+        (TWO, "f32[16@X,8,8@Y]", "f32[16,8@X,8]", [(AG, 1024), (A2A, 1024)]),
+        (TWO, "f32[16@X,8]", "f32[16,8@(Y,X)]", [(A2A, 64)]),
+        (THREE, "f32[16@X,8,8]", "f32[16@Y,8@Z,8]", [(CP, 1024)]),
+        (TWO, "f32[16@Y,16]{U:X}", "f32[16@(X,Y),16]", [(AR, 512), (CP, 128)]),
+    ],
+)
+def test_moves_that_the_types_determine(mesh: str, source: str, target: str, moves: list[tuple[str, int]]) -> None:
+    assert rows(resharded(source, target), mesh) == exact(*moves)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "source", "target", "bytes_measured"),
+    [
+        (TWO, "f32[16@X,8]", "f32[16,8@Y]", 512),
+        (THREE, "f32[16@(X,Y),8]", "f32[16@X,8@Z]", 128 + 128),
+        (TWO, "f32[16@(X,Y),8]", "f32[16,8@X]", 512),
+        (TWO, "f32[16@X,8,8]", "f32[16,8@X,8@Y]", 512 + 512),
+        (THREE, "f32[16@X,8@Y,8]", "f32[16@Z,8,8@Y]", 1024 + 1024),
+        (THREE, "f32[16@(X,Y),8]", "f32[16@Y,8@Z]", 128 + 128),
+        (TWO, "f32[16,16]{U:(X,Y)}", "f32[16@X,16]", 1024),
+    ],
+)
+def test_moves_that_a_partitioner_searches_for_are_bounded(
+    mesh: str, source: str, target: str, bytes_measured: int
+) -> None:
+    found = rows(resharded(source, target), mesh)
+    assert {exactness for _, _, exactness in found} == {"estimate"}
+    assert sum(payload or 0 for _, payload, _ in found) >= bytes_measured
+
+
+def reduced(source: str, axes: str, target: str, primitive: str = "reduce_sum") -> str:
+    spec = target[target.index("[") + 1 : target.index("]")].split(";")
+    dims = [f"({dim.partition('@')[2].strip('()')!r},)" if "@" in dim else "None" for dim in spec]
+    names = ", ".join(dim.strip("(),") if dim != "None" else dim for dim in dims)
+    printed = target.replace(";", ",")
+    return (
+        f"{{ lambda ; a:{source}. let b:{printed} = {primitive}[axes={axes} "
+        f"out_sharding=NamedSharding(mesh=AbstractMesh('X': 4, 'Y': 2), spec=P({names}))] a in (b,) }}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "axes", "target", "moves"),
+    [
+        ("f32[16@X,8@Y]", "(0,)", "f32[8]", [(AR, 16), (AG, 32)]),
+        ("f32[16@X,8]", "(0,)", "f32[8@X]", [(RS, 32)]),
+        ("f32[16@X,8]", "(0,)", "f32[8@Y]", [(AR, 32)]),
+        ("f32[16@X,8@Y]", "(0,)", "f32[8@X]", [(AR, 16), (CP, 8)]),
+        ("f32[16,8@Y]", "(0,)", "f32[8]", [(AG, 32)]),
+        ("f32[16,8@Y]", "(0,)", "f32[8@X]", [(CP, 8)]),
+        ("f32[16@X,8@Y,8]", "(0,)", "f32[8;8@Y]", [(AR, 128), (A2A, 128)]),
+        ("f32[16@X,8@Y,8]", "(0,)", "f32[8@Y;8@X]", [(RS, 128)]),
+        ("f32[16@X,8@Y,8]", "(0, 1)", "f32[8@X]", [(AR, 32), (RS, 32)]),
+        ("f32[16@X,8@Y,8]", "(0, 1)", "f32[8]", [(AR, 32), (AR, 32)]),
+        ("f32[16@X,8,8@Y]", "(0, 1)", "f32[8]", [(AR, 16), (AG, 32)]),
+    ],
+)
+@pytest.mark.parametrize("primitive", ["reduce_sum", "reduce_max"])
+def test_a_reduction_is_taken_first_and_its_result_moved(
+    source: str, axes: str, target: str, moves: list[tuple[str, int]], primitive: str
+) -> None:
+    assert rows(reduced(source, axes, target, primitive), TWO) == exact(*moves)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result", "bytes_measured"),
+    [
+        ("f32[16,16@X]", "f32[16,16]", "f32[16@X,16]", 256),
+        ("f32[16,16]", "f32[16@X,16]", "f32[16,16@X]", 256),
+        ("f32[16,16@X]", "f32[16,16@Y]", "f32[16@X,16@Y]", 256),
+    ],
+)
+def test_a_contracted_axis_that_lands_on_its_own_operand_is_bounded(
+    left: str, right: str, result: str, bytes_measured: int
+) -> None:
+    text = f"""{{ lambda ; a:{left} b:{right}. let
+        c:{result} = dot_general[dimension_numbers=(([1], [0]), ([], [])) preferred_element_type=float32] a b
+      in (c,) }}"""
+    found = rows(text, TWO)
+    assert {exactness for _, _, exactness in found} == {"estimate"}
+    assert sum(payload or 0 for _, payload, _ in found) >= bytes_measured
