@@ -122,7 +122,8 @@ def _result(
         return result, ()  # nothing is cut, or everything stays as it is cut
     if scheme.grouped:
         return result, _regrouped(use.arrays, derived, result, mesh)
-    if scheme.roles and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
+    reducing = scheme.roles and "whole" not in scheme.roles.values()
+    if reducing and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
         return result, finished(scheme, use.arrays[0], derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh, use.primitive.window)
 

@@ -141,3 +141,9 @@ def test_a_contracted_axis_that_lands_on_its_own_operand_is_bounded(
     found = rows(text, TWO)
     assert {exactness for _, _, exactness in found} == {"estimate"}
     assert sum(payload or 0 for _, payload, _ in found) >= bytes_measured
+
+
+def test_what_needs_a_dim_whole_is_no_reduction() -> None:
+    """Measured: a reversal sends each block to its mirror image."""
+    text = "{ lambda ; a:f32[16@X,8]. let b:f32[16@X,8] = rev[dimensions=(0,)] a in (b,) }"
+    assert rows(text, TWO) == exact((CP, 128))
