@@ -84,6 +84,38 @@ def dims(parameters: Parameters, name: str) -> tuple[Dim, ...]:
     return tuple(dim(item, name) for item in sequence(required(parameters, name), name))
 
 
+def sizes(parameters: Parameters, name: str) -> tuple[Dim, ...]:
+    """A required parameter that is the shape of an array: no size is negative."""
+    found = dims(parameters, name)
+    if any(isinstance(size, int) and size < 0 for size in found):
+        raise bad(name, str(list(found)), "sizes, none of them negative")
+    return found
+
+
+def dim_number(parameters: Parameters, name: str, rank: int) -> int:
+    """A required parameter that names a dim of an array of this rank, counted from 0."""
+    found = integer(required(parameters, name), name)
+    if not 0 <= found < rank:
+        raise bad(name, str(found), _one_of(rank))
+    return found
+
+
+def dim_numbers(parameters: Parameters, name: str, rank: int) -> tuple[int, ...]:
+    """A required parameter that names dims of an array of this rank, each once, counted from 0."""
+    return distinct_dims(integers(parameters, name), name, rank)
+
+
+def distinct_dims(numbers: tuple[int, ...], name: str, rank: int) -> tuple[int, ...]:
+    """The numbers themselves. Refuses `bad-parameter` unless each is a dim of an array of this rank, named once."""
+    if len(set(numbers)) != len(numbers) or any(not 0 <= number < rank for number in numbers):
+        raise bad(name, str(numbers), f"dims, each named once, each {_one_of(rank)}")
+    return numbers
+
+
+def _one_of(rank: int) -> str:
+    return f"a dim, 0 to {rank - 1}" if rank else "a dim, of which there are none"
+
+
 def flag(parameters: Parameters, name: str) -> bool:
     """A required parameter that is True or False."""
     value = required(parameters, name)

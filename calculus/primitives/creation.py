@@ -4,16 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculus.parameters import dims
-from calculus.primitives.declaration import Primitive, Site, named_dtype
+from calculus.parameters import dim_number, sizes
+from calculus.primitives.declaration import NUMBERS, Primitive, Site, named_dtype
 from calculus.primitives.elementwise import aligned
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, creation
-from calculus.types import DTYPES, SHORT_NAMES
+from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 
 
 def _shape_scheme(site: Site) -> Scheme:
-    return creation(dims(site.parameters, "shape"))
+    return creation(sizes(site.parameters, "shape"))
+
+
+def _counted(site: Site) -> Scheme:
+    shape = sizes(site.parameters, "shape")
+    dim_number(site.parameters, "dimension", len(shape))
+    return creation(shape)
+
+
+def _counting_dtype(site: Site) -> tuple[str, ...]:
+    (found,) = named_dtype("dtype")(site)
+    if dtype_class(found) not in NUMBERS:
+        raise refuse(
+            "dtype",
+            f"iota counts in {found}",
+            because="positions are numbers",
+            place=Place("parameter", name="dtype"),
+        )
+    return (found,)
 
 
 def _scalar_scheme(site: Site) -> Scheme:
@@ -31,6 +49,14 @@ def _bitcast_dtype(site: Site) -> tuple[str, ...]:
             help="convert the element type instead, or keep the width",
             place=Place("parameter", name="new_dtype"),
         )
+    if source != target and not {dtype_class(source), dtype_class(target)} <= {*"fiu"}:
+        raise refuse(
+            "dtype",
+            f"a bitcast from {source} to {target}",
+            because="the bits of truth values, complex numbers and keys are not for reading",
+            help="convert the element type instead",
+            place=Place("parameter", name="new_dtype"),
+        )
     return (target,)
 
 
@@ -45,7 +71,7 @@ def _bitcast(np: Any, p: Any, x: Any) -> Any:
 
 
 CREATION = (
-    Primitive("iota", (), "", _shape_scheme, named_dtype("dtype"), target="sharding", kernel=_iota),
+    Primitive("iota", (), "", _counted, _counting_dtype, target="sharding", kernel=_iota),
     Primitive("empty", (), "", _shape_scheme, named_dtype("dtype"), target="printed"),
     Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype")),
     Primitive("bitcast_convert_type", ("x",), "; x", aligned, _bitcast_dtype, kernel=_bitcast),

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from calculus.parameters import bad
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape
-from calculus.types import SHORT_NAMES, ArrayType, Type, dtype_class
+from calculus.types import DTYPES, SHORT_NAMES, ArrayType, Type, dtype_class
 
 
 class Site(NamedTuple):
@@ -154,6 +155,9 @@ def named_dtype(parameter: str) -> DtypesOf:
         name = str(site.parameters.get(parameter, ""))
         if not name:
             raise refuse("bad-parameter", f"parameter {parameter} is missing")
-        return (SHORT_NAMES.get(name, name),)
+        found = SHORT_NAMES.get(name, name)
+        if found not in DTYPES and "<" not in found:
+            raise bad(parameter, name, "the name of a dtype")
+        return (found,)
 
     return dtypes

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from calculus.parameters import integer, required
+from calculus.parameters import bad, integer, required
 from calculus.primitives.declaration import (
     INEXACT,
     NUMBERS,
@@ -23,13 +23,56 @@ from calculus.primitives.declaration import (
     same_dtype,
     truth,
 )
-from calculus.schemes import Scheme, elementwise
+from calculus.refusals import Place, refuse
+from calculus.schemes import Scheme, Shape, elementwise
 from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 
 
 def aligned(site: Site) -> Scheme:
     """`([i,j], ...) -> [i,j]`."""
     return elementwise(site.shapes)
+
+
+def _beside(shape: Shape, whole: Shape, index: int) -> None:
+    """Refuses `shape` unless the one is a scalar's or equal to the other: what stands beside does not widen."""
+    if shape not in ((), whole):
+        raise refuse(
+            "shape",
+            f"operand {index} has shape {list(shape)}, beside {list(whole)}",
+            because="it is a scalar, or has one element for each",
+            help="broadcast it first",
+            place=Place("operand", index),
+        )
+
+
+def _bounded(site: Site) -> Scheme:
+    for index in (0, 2):
+        _beside(site.shapes[index], site.shapes[1], index)
+    return aligned(site)
+
+
+def _chosen(site: Site) -> Scheme:
+    """A choice by a truth value or a number between cases of one shape, for each element or for all."""
+    cases = site.shapes[1:]
+    for index, shape in enumerate(cases):
+        if shape != cases[0]:
+            raise refuse(
+                "shape",
+                f"the cases have shapes {list(cases[0])} and {list(shape)}",
+                because="the cases of a choice have one shape",
+                help="broadcast the case first",
+                place=Place("operand", index + 1),
+            )
+    if cases:
+        _beside(site.shapes[0], cases[0], 0)
+    if site.dtypes[0] == "bool" and len(cases) > 2:
+        raise refuse(
+            "arity",
+            f"select_n chooses among {len(cases)} cases by a truth value",
+            because="a truth value is one of two",
+            place=Place("operand", 3),
+        )
+    return aligned(site)
 
 
 def _row(
@@ -83,6 +126,30 @@ def _conversion_joins(site: Site) -> str:
         return "x" if DTYPES[target][1] > 1 or after == "u" else ""
     wider = DTYPES[target][1] > DTYPES[source][1]
     return "x" if wider and (before, after) in (("i", "i"), ("u", "u"), ("u", "i")) else ""
+
+
+def _power_dtype(site: Site) -> tuple[str, ...]:
+    """Of a base and an exponent, which may be an integer."""
+    exponent = site.dtypes[1]
+    if exponent is None or dtype_class(exponent) not in "iu":
+        return same_dtype(site)
+    return like_operands(0, 1)(site)
+
+
+def _whole_power_dtype(site: Site) -> tuple[str, ...]:
+    (found,) = same_dtype(site)
+    y = integer(required(site.parameters, "y"), "y")
+    if y < 0 and dtype_class(found) in "iu":
+        raise bad("y", str(y), "0 or more, as integers have no inverse")
+    return (found,)
+
+
+def _reduced_precision_dtype(site: Site) -> tuple[str, ...]:
+    for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
+        bits = integer(required(site.parameters, name), name)
+        if bits < least:
+            raise bad(name, str(bits), f"{least} or more")
+    return same_dtype(site)
 
 
 def _power(site: Site) -> str:
@@ -207,12 +274,13 @@ ELEMENTWISE = (
     Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=_divide, accepts=NUMBERS),
     # nonlinear, differentiable
     _row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
-    _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=like_operands(0, 1)),
-    Primitive("integer_pow", ("x",), _power, aligned, same_dtype, kernel=_integer_power, accepts=NUMBERS,
+    _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=_power_dtype),
+    Primitive("integer_pow", ("x",), _power, aligned, _whole_power_dtype, kernel=_integer_power, accepts=NUMBERS,
               joins=_power_joins),
-    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y), joins=joins_on(fiub="max(x y) | x | y")),
-    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y), joins=joins_on(fiub="min(x y) | x | y")),
-    _row("clamp", "low x high", "/ low x high", lambda np, p, low, x, high: np.clip(x, low, high), joins=_CLAMP_JOINS),
+    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y), "fiubc", joins=joins_on(fiub="max(x y) | x | y")),
+    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y), "fiubc", joins=joins_on(fiub="min(x y) | x | y")),
+    Primitive("clamp", ("low", "x", "high"), "/ low x high", _bounded, same_dtype,
+              kernel=lambda np, p, low, x, high: np.clip(x, low, high), accepts="fiubc", joins=_CLAMP_JOINS),
     _row("atan2", "x y", "/ x y", _atan2, INEXACT),
     _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
     _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS, joins=joins_on(riu="x")),
@@ -244,10 +312,11 @@ ELEMENTWISE = (
     _row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
     _row("erf", "x", "/ x", _erf, "f", joins=joins_on(r="x")),
     _row("erf_inv", "x", "/ x", _erf_inv, "f"),
-    Primitive("reduce_precision", ("x",), "/ x", aligned, same_dtype, kernel=_reduce_precision, accepts="f",
-              joins=joins_on(r="x")),
+    Primitive("reduce_precision", ("x",), "/ x", aligned, _reduced_precision_dtype, kernel=_reduce_precision,
+              accepts="f", joins=joins_on(r="x")),
     # choices and conversions
-    Primitive("select_n", ("which", "x..."), "x... ; which", aligned, like_operands(1), kernel=_select, joins="x"),
+    Primitive("select_n", ("which", "x..."), "x... ; which", _chosen, like_operands(1), kernel=_select,
+              accepts="iub", joins="x"),
     Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), "printed", _convert,
               joins=_conversion_joins),
     # without a derivative

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculus.parameters import dims, integer, required
+from calculus.parameters import bad, dim_number, integer, required, sizes
 from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape, windowed
@@ -32,21 +32,30 @@ def _integer_indices(site: Site, first: int) -> None:
                 because="it says where the window begins",
                 place=Place("operand", index),
             )
+    found = {dtype for dtype in site.dtypes[first:] if dtype is not None}
+    if len(found) > 1:
+        raise refuse(
+            "dtype",
+            f"the indices are {' and '.join(sorted(found))}",
+            because="the indices of one window have one dtype",
+            help="insert a convert_element_type",
+            place=Place("operand", first),
+        )
     if len(site.dtypes) - first != len(site.shapes[0]):
         raise refuse(
             "arity", f"{len(site.dtypes) - first} indices for the {len(site.shapes[0])} dims of {site.shapes[0]}"
         )
 
 
-def _window(shape: Shape, sizes: Shape, what: str) -> list[int]:
+def _window(shape: Shape, part: Shape, what: str) -> list[int]:
     """The dims in which a window is smaller than its array. Refuses `shape` where it does not fit."""
-    fits = len(shape) == len(sizes) and all(
+    fits = len(shape) == len(part) and all(
         size == whole or (isinstance(size, int) and isinstance(whole, int) and size <= whole)
-        for size, whole in zip(sizes, shape, strict=True)
+        for size, whole in zip(part, shape, strict=True)
     )
     if not fits:
-        raise refuse("shape", f"{what} of {list(sizes)} in {list(shape)}", because="the window lies inside the array")
-    return [dim for dim, (size, whole) in enumerate(zip(sizes, shape, strict=True)) if size != whole]
+        raise refuse("shape", f"{what} of {list(part)} in {list(shape)}", because="the window lies inside the array")
+    return [dim for dim, (size, whole) in enumerate(zip(part, shape, strict=True)) if size != whole]
 
 
 def _with_indices(scheme: Scheme, count: int) -> Scheme:
@@ -54,8 +63,8 @@ def _with_indices(scheme: Scheme, count: int) -> Scheme:
 
 
 def _slice_scheme(site: Site) -> Scheme:
-    shape, sizes = site.shapes[0], dims(site.parameters, "slice_sizes")
-    return _with_indices(windowed([shape], sizes, _window(shape, sizes, "a slice")), len(site.shapes) - 1)
+    shape, taken = site.shapes[0], sizes(site.parameters, "slice_sizes")
+    return _with_indices(windowed([shape], taken, _window(shape, taken, "a slice")), len(site.shapes) - 1)
 
 
 def _update_scheme(site: Site) -> Scheme:
@@ -66,8 +75,9 @@ def _update_scheme(site: Site) -> Scheme:
 
 def _unstack_scheme(site: Site) -> Scheme:
     """`[i,j] -> [j], [j], …`: one result for each index of the dim."""
-    shape, dim = site.shapes[0], integer(required(site.parameters, "axis"), "axis")
-    if not 0 <= dim < len(shape) or not isinstance(shape[dim], int) or shape[dim] != len(site.printed):
+    shape = site.shapes[0]
+    dim = dim_number(site.parameters, "axis", len(shape))
+    if not isinstance(shape[dim], int) or shape[dim] != len(site.printed):
         raise refuse(
             "shape",
             f"dim {dim} of {list(shape)} is taken apart into {len(site.printed)} results",
@@ -81,8 +91,9 @@ def _unstack_scheme(site: Site) -> Scheme:
 
 def _stack_scheme(site: Site) -> Scheme:
     """`[j], [j], … -> [i,j]`: a new dim, whole on every device."""
-    shape, dim = site.shapes[0], integer(required(site.parameters, "axis"), "axis")
-    if not 0 <= dim <= len(shape) or any(other != shape for other in site.shapes):
+    shape = site.shapes[0]
+    dim = dim_number(site.parameters, "axis", len(shape) + 1)
+    if any(other != shape for other in site.shapes):
         raise refuse(
             "shape",
             f"arrays of shapes {', '.join(str(list(other)) for other in site.shapes)} are stacked on dim {dim}",
@@ -104,7 +115,11 @@ def _sort_scheme(site: Site) -> Scheme:
             because="the keys decide and the others follow, which one scheme does not say",
             help="sort the keys alone",
         )
-    return windowed([site.shapes[0]], site.shapes[0], [integer(required(site.parameters, "dimension"), "dimension")])
+    keys = integer(required(site.parameters, "num_keys"), "num_keys")
+    if keys != 1:
+        raise bad("num_keys", str(keys), "1, as there is one array")
+    shape = site.shapes[0]
+    return windowed([shape], shape, [dim_number(site.parameters, "dimension", len(shape))])
 
 
 def _slice(np: Any, p: Any, x: Any, *starts: Any) -> Any:

@@ -4,7 +4,7 @@ words of a raw key are one more dim, which no device can do without.
 
 from __future__ import annotations
 
-from calculus.parameters import bad, dims, integer, required
+from calculus.parameters import bad, integer, required, sizes
 from calculus.primitives.declaration import Primitive, Site
 from calculus.primitives.elementwise import aligned
 from calculus.programs import Call
@@ -28,11 +28,11 @@ def _extended(keys: Shape, extra: Shape) -> Scheme:
 
 
 def _bits_scheme(site: Site) -> Scheme:
-    return _extended(site.shapes[0], dims(site.parameters, "shape"))
+    return _extended(site.shapes[0], sizes(site.parameters, "shape"))
 
 
 def _split_scheme(site: Site) -> Scheme:
-    return _extended(site.shapes[0], dims(site.parameters, "shape"))
+    return _extended(site.shapes[0], sizes(site.parameters, "shape"))
 
 
 def _unwrap_scheme(site: Site) -> Scheme:
@@ -76,7 +76,32 @@ def _same_key(site: Site) -> tuple[str, ...]:
 
 def _bits_dtype(site: Site) -> tuple[str, ...]:
     _same_key(site)
-    return (f"u{integer(required(site.parameters, 'bit_width'), 'bit_width')}",)
+    width = integer(required(site.parameters, "bit_width"), "bit_width")
+    if width not in (8, 16, 32, 64):
+        raise bad("bit_width", str(width), "8, 16, 32 or 64")
+    return (f"u{width}",)
+
+
+def _folded(site: Site) -> tuple[str, ...]:
+    _words_of(site, 1)
+    return _same_key(site)
+
+
+def _wrapped(site: Site) -> tuple[str, ...]:
+    _words_of(site, 0)
+    return _key(site)
+
+
+def _words_of(site: Site, index: int) -> None:
+    dtype = site.dtypes[index]
+    if dtype not in (None, "u32"):
+        raise refuse(
+            "dtype",
+            f"operand {index} is {dtype}, not u32",
+            because="keys are made of words of 32 bits",
+            help="insert a convert_element_type",
+            place=Place("operand", index),
+        )
 
 
 def _raw_dtype(site: Site) -> tuple[str, ...]:
@@ -88,8 +113,8 @@ RANDOMNESS = (
     Primitive("random_bits", ("key",), "; key", _bits_scheme, _bits_dtype, accepts="o"),
     Primitive("random_split", ("key",), "; key", _split_scheme, _same_key, accepts="o"),
     Primitive("random_unwrap", ("key",), "; key", _unwrap_scheme, _raw_dtype, accepts="o"),
-    Primitive("random_wrap", ("words",), "; words", _wrap_scheme, _key, accepts="u"),
+    Primitive("random_wrap", ("words",), "; words", _wrap_scheme, _wrapped, accepts="u"),
     Primitive("random_clone", ("key",), "; key", aligned, _same_key, accepts="o"),
     Primitive("random_seed", ("seed",), "; seed", aligned, _key, accepts="iu"),
-    Primitive("random_fold_in", ("key", "data"), "; key data", aligned, _same_key, accepts="o"),
+    Primitive("random_fold_in", ("key", "data"), "; key data", aligned, _folded, accepts="o"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calculus.parameters import integer, integers, required
+from calculus.parameters import bad, dim_number, integers
 from calculus.primitives.declaration import (
     NUMBERS,
     DtypesOf,
@@ -18,6 +18,7 @@ from calculus.primitives.declaration import (
     same_dtype,
 )
 from calculus.schemes import Scheme, reduction, windowed
+from calculus.types import dtype_class
 
 
 def _reduced_by(monoid: str) -> SchemeOf:
@@ -39,8 +40,35 @@ def _row(
     return Primitive(name, ("x",), linearity, _reduced_by(monoid), dtypes, "out_sharding", kernel, accepts, joins)
 
 
+def _place_of(monoid: str) -> SchemeOf:
+    """The scheme of a search for the place of an extreme, along one dim that has elements."""
+
+    def scheme(site: Site) -> Scheme:
+        shape, axes = site.shapes[0], integers(site.parameters, "axes")
+        if len(axes) != 1 or not 0 <= axes[0] < len(shape) or shape[axes[0]] == 0:
+            raise bad("axes", str(axes), "one dim, and one that has elements")
+        return reduction(shape, axes, monoid)
+
+    return scheme
+
+
+def _index_dtype(site: Site) -> tuple[str, ...]:
+    (found,) = named_dtype("index_dtype")(site)
+    if dtype_class(found) not in "iu":
+        raise bad("index_dtype", found, "an integer dtype")
+    return (found,)
+
+
+def _search(name: str) -> Primitive:
+    def kernel(np: Any, p: Any, x: Any) -> Any:
+        return getattr(x, name)(p["axes"][0])
+
+    return Primitive(name, ("x",), "; x", _place_of(name), _index_dtype, "out_sharding", kernel, "fiub")
+
+
 def _along(site: Site) -> Scheme:
-    return windowed([site.shapes[0]], site.shapes[0], [integer(required(site.parameters, "axis"), "axis")])
+    shape = site.shapes[0]
+    return windowed([shape], shape, [dim_number(site.parameters, "axis", len(shape))])
 
 
 def _cumulative(name: str, linearity: str, ufunc: str, joins: str | Callable[[Site], str] = "") -> Primitive:
@@ -73,8 +101,8 @@ REDUCTIONS = (
         "reduce_or", "or", "; x", lambda np, p, x: np.bitwise_or.reduce(x, _axes(p)), "iub", joins=joins_on(b="max(x)")
     ),
     _row("reduce_xor", "xor", "; x", lambda np, p, x: np.bitwise_xor.reduce(x, _axes(p)), "iub"),
-    _row("argmax", "argmax", "; x", lambda np, p, x: x.argmax(p["axes"][0]), "fiub", named_dtype("index_dtype")),
-    _row("argmin", "argmin", "; x", lambda np, p, x: x.argmin(p["axes"][0]), "fiub", named_dtype("index_dtype")),
+    _search("argmax"),
+    _search("argmin"),
     _cumulative("cumsum", "x", "add"),
     _cumulative("cumprod", "/ x", "multiply"),
     _cumulative("cummax", "/ x", "maximum", joins_on(fiu="max(x)")),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculus.parameters import dims, integer, integers, required, sequence
+from calculus.parameters import (
+    bad,
+    dim_number,
+    dim_numbers,
+    dims,
+    distinct_dims,
+    integer,
+    integers,
+    required,
+    sequence,
+    sizes,
+    whole_numbers,
+)
 from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape, broadcast, permutation, regrouping, windowed
@@ -15,12 +27,11 @@ def _broadcast_scheme(site: Site) -> Scheme:
     """`[j] -> [i,j]`: the shape is not printed, so the printed type says it; without `broadcast_dimensions` a scalar
     goes everywhere."""
     result = site.printed_shape()
+    if "shape" in site.parameters and dims(site.parameters, "shape") != result:
+        raise bad("shape", str(list(dims(site.parameters, "shape"))), f"{list(result)}, as the result is printed")
     value = site.parameters.get("broadcast_dimensions")
-    placed = (
-        ()
-        if value is None
-        else [integer(item, "broadcast_dimensions") for item in sequence(value, "broadcast_dimensions")]
-    )
+    placed = () if value is None else whole_numbers(value, "broadcast_dimensions")
+    distinct_dims(placed, "broadcast_dimensions", len(result))
     return broadcast(site.shapes[0], result, placed)
 
 
@@ -33,14 +44,14 @@ def _reshape_scheme(site: Site) -> Scheme:
             help="transpose first",
             place=Place("parameter", name="dimensions"),
         )
-    return regrouping(site.shapes[0], dims(site.parameters, "new_sizes"))
+    return regrouping(site.shapes[0], sizes(site.parameters, "new_sizes"))
 
 
 def _squeeze_scheme(site: Site) -> Scheme:
-    shape, dropped = site.shapes[0], integers(site.parameters, "dimensions")
-    dropped = tuple(dim % len(shape) if shape else dim for dim in dropped)
+    shape = site.shapes[0]
+    dropped = dim_numbers(site.parameters, "dimensions", len(shape))
     for dim in dropped:
-        if dim >= len(shape) or shape[dim] != 1:
+        if shape[dim] != 1:
             raise refuse(
                 "shape",
                 f"squeeze drops dim {dim} of {shape}",
@@ -51,7 +62,9 @@ def _squeeze_scheme(site: Site) -> Scheme:
 
 
 def _expand_scheme(site: Site) -> Scheme:
-    shape, added = site.shapes[0], integers(site.parameters, "dimensions")
+    shape = site.shapes[0]
+    rank = len(shape) + len(integers(site.parameters, "dimensions"))
+    added = dim_numbers(site.parameters, "dimensions", rank)
     result: list[Dim] = list(shape)
     for dim in sorted(added):
         result.insert(dim, 1)
@@ -106,6 +119,8 @@ def _pad_scheme(site: Site) -> Scheme:
     result: list[Dim] = []
     padded: list[int] = []
     for dim, (size, (low, high, interior)) in enumerate(zip(shape, config, strict=True)):
+        if interior < 0:
+            raise bad("padding_config", str(config), "(low, high, interior) for each dim, no interior negative")
         if low == high == interior == 0:
             result.append(size)
         else:
@@ -113,16 +128,22 @@ def _pad_scheme(site: Site) -> Scheme:
             if isinstance(size, str):
                 result.append(_printed_dim(site, dim))
             else:
-                result.append(max(0, low + high + size + interior * max(0, size - 1)))
+                left = low + high + size + interior * max(0, size - 1)
+                if left < 0:
+                    raise refuse(
+                        "shape",
+                        f"dim {dim} has size {size}, and {left} after padding",
+                        because="padding cannot take away more than there is",
+                        place=Place("parameter", name="padding_config"),
+                    )
+                result.append(left)
     scheme = windowed([shape], tuple(result), padded)
     return Scheme((*scheme.operands, ()), scheme.results, scheme.sizes, scheme.roles)
 
 
 def _concatenate_scheme(site: Site) -> Scheme:
-    dim = integer(required(site.parameters, "dimension"), "dimension")
     first = site.shapes[0]
-    if not 0 <= dim < len(first):
-        raise refuse("bad-parameter", f"concatenate along dim {dim} of operands of rank {len(first)}")
+    dim = dim_number(site.parameters, "dimension", len(first))
     parts = [shape[dim] for shape in site.shapes if len(shape) == len(first)]
     numbers = [part for part in parts if isinstance(part, int)]
     total: Dim = sum(numbers) if len(numbers) == len(parts) else _printed_dim(site, dim)
@@ -131,18 +152,18 @@ def _concatenate_scheme(site: Site) -> Scheme:
 
 def _split_scheme(site: Site) -> Scheme:
     shape = site.shapes[0]
-    sizes, dim = dims(site.parameters, "sizes"), integer(required(site.parameters, "axis"), "axis")
-    if not 0 <= dim < len(shape) or _total(sizes) != shape[dim]:
+    parts, dim = sizes(site.parameters, "sizes"), dim_number(site.parameters, "axis", len(shape))
+    if not parts or _total(parts) != shape[dim]:
         raise refuse(
             "shape",
-            f"split of dim {dim} of {shape} into {sizes}",
+            f"split of dim {dim} of {shape} into {parts}",
             because="the parts make up the dim",
             place=Place("parameter", name="sizes"),
         )
-    scheme = windowed([shape], (*shape[:dim], sizes[0], *shape[dim + 1 :]), [dim])
+    scheme = windowed([shape], (*shape[:dim], parts[0], *shape[dim + 1 :]), [dim])
     results = [scheme.results[0]]
     all_sizes, roles = list(scheme.sizes), dict(scheme.roles)
-    for size in sizes[1:]:
+    for size in parts[1:]:
         roles[len(all_sizes)] = "whole"
         results.append((*scheme.results[0][:dim], (len(all_sizes),), *scheme.results[0][dim + 1 :]))
         all_sizes.append(size)
@@ -154,7 +175,8 @@ def _total(sizes: Shape) -> Dim:
 
 
 def _rev_scheme(site: Site) -> Scheme:
-    return windowed([site.shapes[0]], site.shapes[0], integers(site.parameters, "dimensions"))
+    shape = site.shapes[0]
+    return windowed([shape], shape, dim_numbers(site.parameters, "dimensions", len(shape)))
 
 
 def _rev(np: Any, p: Any, x: Any) -> Any:
