@@ -23,11 +23,12 @@ from calculus.communication import (
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import bad, flag, integer, names, required, sequence
+from calculus.primitives.declaration import NUMBERS
 from calculus.programs import Equation, Literal, Parameters
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
 from calculus.types import ArrayType, Axes, Dim, Type, array_type
-from calculus.uses import Operand
+from calculus.uses import Operand, literal_fits
 
 
 class Row(NamedTuple):
@@ -114,7 +115,9 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
     found: tuple[Collective, ...] = ()
     for index, operand in enumerate(operands):
         type = _array(operand, name, index)
-        if mesh.tracked and not isinstance(operand, Literal):
+        if row.kind in (ALL_REDUCE, REDUCE_SCATTER):
+            _reducible(type, name, index)
+        if mesh.tracked:  # a literal is the same on every device
             for axis in axes:
                 _in_state(type, axis, row, name, index)
         shape, lists = _moved(type, row, equation.parameters, axes, mesh)
@@ -139,10 +142,23 @@ def _manual(axis: str, row: Row, name: str, mesh: Mesh) -> None:
 
 
 def _array(operand: Operand, name: str, index: int) -> ArrayType:
+    if isinstance(operand, Literal):
+        literal_fits(operand, Place("operand", index))
     type = operand.type if isinstance(operand, Literal) else operand
     if isinstance(type, ArrayType):
         return type
     raise refuse("dtype", f"operand {index} of {name} is {type}, not an array", place=Place("operand", index))
+
+
+def _reducible(type: ArrayType, name: str, index: int) -> None:
+    if type.dtype_class not in ("fiub" if name in ("pmax", "pmin") else NUMBERS):
+        raise refuse(
+            "dtype",
+            f"operand {index} of {name} is {type}",
+            because=f"{type.dtype} has no order" if name in ("pmax", "pmin") else f"{type.dtype} has no sum",
+            help="insert a convert_element_type",
+            place=Place("operand", index),
+        )
 
 
 def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> None:

@@ -21,7 +21,7 @@ from calculus.refusals import Place, refuse
 from calculus.schemes import Shape
 from calculus.states import state_of_result
 from calculus.types import ArrayType, Axes, Type, array_type, same
-from calculus.uses import Operand, Use
+from calculus.uses import Operand, Use, literal_fits
 
 
 class Typing(NamedTuple):
@@ -170,7 +170,11 @@ def _gathered(primitive: Primitive, operands: Sequence[Operand]) -> _Gathered:
     plain = quiet = True
     for index, operand in enumerate(operands):
         literal = isinstance(operand, Literal)
-        type = operand.type if isinstance(operand, Literal) else operand
+        if isinstance(operand, Literal):
+            literal_fits(operand, Place("operand", index))
+            type = operand.type
+        else:
+            type = operand
         arrays.append(None if literal or not isinstance(type, ArrayType) else type)
         if isinstance(type, ArrayType):
             types.append(type)
