@@ -23,7 +23,8 @@ cumulated sum, or a map that is undefined somewhere (log): those do not commute.
 What is pending is numpy's `maximum` or `minimum`, over the whole dtype. The infinities are its ends, false is below
 true, -0.0 and 0.0 are one number, and NaN absorbs: a maximum is NaN if the piece of any device is, and a minimum too.
 So a map of floats must take NaN to NaN, which a comparison does not, and nothing else to NaN, which logarithms and
-square roots do. Integers wrap, so adding to them is not monotone. Complex numbers and keys have no order; moving them
+square roots do; with one kind some of these commute all the same (`min(x)`: what is NaN below a point is so at the
+least piece). Integers wrap, so adding to them is not monotone. Complex numbers and keys have no order; moving them
 commutes all the same. A function that rounds is taken for monotone, as its library means it to be.
 """
 
