@@ -20,7 +20,7 @@ from calculus.programs import Atom, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, RefType, Type
-from calculus.uses import Operand
+from calculus.uses import Operand, literal_fits
 from calculus.wellformed import well_formed
 
 #: how many values called `_`, and choices between them, are told apart
@@ -271,7 +271,12 @@ class Checker:
         found: list[Result] = []
         for index, atom in enumerate(program.outputs):
             if isinstance(atom, Literal):
-                found.append(atom if atom.type is None else atom.type)
+                try:
+                    literal_fits(atom, Place("output", index))
+                    found.append(atom if atom.type is None else atom.type)
+                except Refused as refused:
+                    self.refuse(refused.refusal, program)
+                    found.append(None)
             elif atom in env:
                 found.append(env[atom])
             else:

@@ -163,6 +163,14 @@ def _reducible(type: ArrayType, name: str, index: int) -> None:
 
 def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> None:
     state = type.state(axis)
+    if "U" in (row.before, row.after) and type.kind != "sum":  # vary_unreduced_cast would join two kinds
+        raise refuse(
+            "state",
+            f"operand {index} of {name} is {type}, and {name} is about pending sums",
+            because=f"pieces that wait for their {type.kind} are not pieces of a sum",
+            help="finish it with a reshard, outside the shard_map",
+            place=Place("operand", index),
+        )
     if state == row.before:
         return
     ways = [
