@@ -115,10 +115,18 @@ def _usable(primitive: object, path: Path) -> Primitive:
     ):
         if not callable(getattr(primitive, field)):
             raise BadRules(f"{path}: {name}: {field} should be a function of a Site")
+
+    def linear(text: str) -> None:
+        Signature.parse(text, operands)
+
+    def joined(text: str) -> None:
+        Signature.parse(f"; {' '.join(operands)}", operands, text)
+
     try:
         if isinstance(primitive.linearity, str):
-            joins = primitive.joins if isinstance(primitive.joins, str) else ""
-            Signature.parse(primitive.linearity, primitive.operands, joins)
+            linear(primitive.linearity)
+        if isinstance(primitive.joins, str):
+            joined(primitive.joins)
     except ValueError as error:
         raise BadRules(f"{path}: {name}: {error}") from error
     return dataclasses.replace(
@@ -127,17 +135,23 @@ def _usable(primitive: object, path: Path) -> Primitive:
         dtypes=_watched(primitive.dtypes, "dtypes", name, path, tuple),
         linearity=primitive.linearity
         if isinstance(primitive.linearity, str)
-        else _watched(primitive.linearity, "linearity", name, path, str),
+        else _watched(primitive.linearity, "linearity", name, path, str, linear),
         joins=primitive.joins
         if isinstance(primitive.joins, str)
-        else _watched(primitive.joins, "joins", name, path, str),
+        else _watched(primitive.joins, "joins", name, path, str, joined),
     )
 
 
 def _watched(
-    function: Callable[[Site], Any], field: str, name: object, path: Path, wanted: type
+    function: Callable[[Site], Any],
+    field: str,
+    name: object,
+    path: Path,
+    wanted: type,
+    check: Callable[[Any], None] = lambda found: None,
 ) -> Callable[[Site], Any]:
-    """Somebody's function of a site. What it raises, or returns wrongly, is refused where it is used."""
+    """Somebody's function of a site. What it raises, or returns wrongly, is refused where it is used; `check` raises
+    on what reads wrongly."""
 
     @functools.wraps(function)
     def watched(site: Site) -> Any:
@@ -146,6 +160,8 @@ def _watched(
             found = function(site)
             if not isinstance(found, wanted):
                 wrong = f"returned {type(found).__name__}, not {wanted.__name__}"
+            else:
+                check(found)
         except Refused:
             raise
         except Exception as error:  # noqa: BLE001  # it becomes a refusal
