@@ -138,6 +138,7 @@ MANY = "".join(f"    c{i}:f32[4] = sin a\n" for i in range(200))
         "# mesh: X=4, Y=2\n{ lambda ; a:f32[4@X]. let  in (a,) }\n",
         "{ lambda a:f32[]; . let b:f32[] = sin a; c:f32[] = cos b in (c,) : { Read<a> } }",
         "{ lambda ; in:f32[]. let let:f32[] = mul in in; mul:f32[] = mul let in in (mul, in) }",
+        "{ lambda ; a:f32[]. let debug_print nan:f32[]; b = sin a; print b:f32[]; a[] <- b in (b,) }",
         "{ lambda ; in:f32[]. let c:c64[] = mul in (1+2j):c64[] in (c,) }",  # `in (` is an operand and a literal
         HEAD + "    c = cos a\n    c d = f a 1.0\n" + END,  # older dialects print no types
         HEAD + "    c:f32[4] = add a 1.0 # here\n    print[x=1] a\n    print a\n" + END,

@@ -364,3 +364,9 @@ def test_layout_reads_the_terminals_of_the_grammar() -> None:
     assert len(set(written)) == len(written)
     for pattern in terminals().values():
         assert re.compile(pattern).groups == 0  # the lexer tells terminals apart by group
+
+
+def test_an_action_before_a_semicolon() -> None:
+    """The type of its last operand ends where the equation ends: what follows has a binder of its own."""
+    program = parse_document("{ lambda ; a:f32[]. let debug_print nan:f32[]; b = sin a in (b,) }").program
+    assert [equation.primitive for equation in program.equations] == ["debug_print", "sin"]
