@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from grammar.meshes import parse_meshes
@@ -110,3 +112,25 @@ def test_what_a_spec_asks_for_has_its_price(given: str, offered: str) -> None:
   in (b,) }}"""
     found = helped(text, "E=2, D=2")
     assert offered in found
+
+
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize("equation", ["mul a b", "cos a", "cumsum[axis=0 reverse=False] a", "add a a", "rem b a"])
+def test_a_pending_maximum_is_finished_by_an_all_reduce(equation: str, kind: str) -> None:
+    """f32[8] is 32 bytes. What is offered is taken, and then nothing is refused but the result, now a copy."""
+    pending = f"f32[8]{{U_{kind}:X}}"
+    text = one(equation, pending, a=pending, b="f32[8]")
+    found = helped(text)
+    offered = re.findall(r"operand \d to (f32\S+)", found)
+    assert offered[0] == "f32[8]"
+    assert set(offered) <= {"f32[8]", "f32[8]{R:X}"}
+    assert "all-reduce over X of 32 bytes" in found
+    assert "with no derivative" in found
+    assert check_text(one(equation, "f32[8]", a="f32[8]", b="f32[8]"), parse_meshes("X=4"), "the text").refusals == []
+
+
+def test_a_type_has_one_kind_so_no_sum_is_offered_beside_a_maximum() -> None:
+    """To leave a as a pending sum along X it would have to be one along Y as well."""
+    found = helped(one("add a b", "f32[8]{U:X}", a="f32[8]{U_max:Y}", b="f32[8]{U:X}"), "X=4, Y=2")
+    assert "operand 0" not in found
+    assert found.startswith("reshard operand 1 to f32[8] ")
