@@ -34,7 +34,7 @@ bench: ## microseconds per equation: readers, checker, and JAX's own checker
 	@$(SET_UP) full
 	@$(BIN)/python -m bench
 
-fuzz: ## feed the readers and the command nonsense, for about FUZZ_SECONDS=600 in all
+fuzz: ## feed the readers and the command nonsense, for about FUZZ_SECONDS=600 in all (a minute at least)
 	@$(SET_UP) full
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m fuzz
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from verifier.cli import main
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "0"))
-"""About how long `make fuzz` runs in all, unless something fails: to make the example small takes minutes more. 0 in the
-tests, which run their fixed examples."""
+"""About how long `make fuzz` runs in all, but not less than a minute: the fixed texts take that. Where something fails,
+making the example small takes minutes more. 0 in the tests, which run their fixed examples."""
 
 DRAWING = 6
 """How many tests draw examples as long as there is time: they share half of it. The other half is for the fixed texts,
