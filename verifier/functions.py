@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from calculus.bodies import settle
 from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
 from calculus.primitives import TABLE
@@ -127,7 +128,8 @@ def _report(name: str, traced: Trace, program: Program, examined: Examined, line
     known = [None] * len(program.constants) + list(traced.inputs)
     attribution = Attribution(examined.checked, program)
     twins = _Twins(known, (*program.constant_types, *program.input_types))
-    results = examined.checked.types if examined.checked is not None else ()
+    found = examined.checked.types if examined.checked is not None else ()
+    results = [settle(examined.checker, result, None) for result in found]
     rows: list[Row] = []
     for charge in examined.charges:
         place = charge.equation.line
