@@ -38,7 +38,7 @@ _UNDECLARED = """
     custom_vmap_call dce_sink delay digamma dim_as_value dimension_size dma_start dma_wait dot_product_attention_bwd
     dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper
     dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd
-    dot_product_attention_fwd_wrapper eig eigh empty_ref eq_to erfc fft free_ref freeze from_edtype fusible gather
+    dot_product_attention_fwd_wrapper eig eigh empty_ref eq_to erfc fft free_ref freeze from_edtype fusible
     geqp3 geqrf get get_barrier_semaphore get_global hessenberg householder_product igamma igamma_grad_a igammac
     inspect_sharding iota_2x32_shape jaxpr_call le_to lgamma linear_call log2 log_extend log_read lt_to lu
     lu_pivots_to_permutation masked_load masked_swap matmul_acc_lhs matmul_pop matmul_push_rhs mulhi multiple_of

@@ -8,11 +8,12 @@ from calculus.primitives.contraction import CONTRACTION
 from calculus.primitives.creation import CREATION
 from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import ELEMENTWISE
+from calculus.primitives.gathering import GATHERING
 from calculus.primitives.indexing import INDEXING
 from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.shaping import SHAPING
 
-_FAMILIES = (ELEMENTWISE, CONTRACTION, SHAPING, REDUCTIONS, INDEXING, CREATION, RANDOMNESS)
+_FAMILIES = (ELEMENTWISE, CONTRACTION, SHAPING, REDUCTIONS, INDEXING, GATHERING, CREATION, RANDOMNESS)
 
 TABLE: Final[dict[str, Primitive]] = {primitive.name: primitive for family in _FAMILIES for primitive in family}

@@ -16,7 +16,7 @@ import pytest
 
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site
-from calculus.programs import Parameters, Word
+from calculus.programs import Call, Parameters, Real, Word
 from calculus.signatures import Signature
 from calculus.types import DTYPES, array_type
 
@@ -27,6 +27,12 @@ DTYPE_OF = {"f": "f64", "c": "c128", "i": "i32", "u": "u32", "b": "bool"}
 _AXES = {"axes": (0,), "out_sharding": None}
 _INDEX = {"axes": (1,), "index_dtype": Word("int32")}
 _ALONG = {"axis": 1, "reverse": False}
+
+#: a column of the operand at each of three places, some of them outside
+_COLUMNS = Call(
+    "GatherDimensionNumbers", (), (("offset_dims", (0,)), ("collapsed_slice_dims", (1,)), ("start_index_map", (1,)))
+)
+PLACES = (3, 1)
 
 #: parameters, as they are read from text, of the primitives whose kernels want some
 PARAMETERS: dict[str, dict[str, Any]] = {
@@ -48,6 +54,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "iota": {"dtype": Word("int32"), "shape": (3, 5), "dimension": 1, "sharding": None},
     "bitcast_convert_type": {"new_dtype": Word("int64")},
     "dynamic_slice": {"slice_sizes": (2, 6)},
+    "gather": {
+        "dimension_numbers": _COLUMNS, "fill_value": Real("nan"), "mode": Word("GatherScatterMode.CLIP"),
+        "slice_sizes": (4, 1), "indices_are_sorted": False, "unique_indices": False,
+    },
     "unstack": {"axis": 1},
     "stack": {"axis": 1},
     "sort": {"dimension": 1, "is_stable": True, "num_keys": 1},
@@ -76,8 +86,10 @@ class Case:
         self.names = [n for one in self.primitive.operands for n in [one] * (count if one.endswith("...") else 1)]
         self.random = np.random.default_rng(7)
         self.parameters = Parameters(tuple(PARAMETERS.get(name, {}).items()))
-        self.dtypes = [{"which": "bool", "i...": "i32"}.get(one, DTYPE_OF[kind]) for one in self.names]
-        self.shapes = [{"p": (), "i...": (), "u": (2, 6)}.get(one, SHAPE) for one in self.names]
+        self.dtypes = [
+            {"which": "bool", "i...": "i32", "indices": "i32"}.get(one, DTYPE_OF[kind]) for one in self.names
+        ]
+        self.shapes = [{"p": (), "i...": (), "u": (2, 6), "indices": PLACES}.get(one, SHAPE) for one in self.names]
         results = SHAPE[1] if name == "unstack" else 1
         printed = (array_type(self.dtypes[0] if self.dtypes else "i32", SHAPE),) * results
         self.site = Site(self.parameters, tuple(self.shapes), tuple(self.dtypes), printed)
@@ -173,7 +185,8 @@ def test_kernels_compute_what_jax_computes(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wrong"), [("erf", "x"), ("neg", "/ x"), ("mul", "x y"), ("sub", "x | y"), ("div", "x | y")]
+    ("name", "wrong"),
+    [("erf", "x"), ("neg", "/ x"), ("mul", "x y"), ("sub", "x | y"), ("div", "x | y"), ("gather", "/ x ; indices")],
 )
 def test_a_wrong_declaration_is_seen(name: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The laws can fail: each of these lines would claim what the kernel does not do, or hide what it does."""

@@ -19,7 +19,7 @@ import pytest
 
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Site
-from calculus.programs import Parameters, Word
+from calculus.programs import Parameters, Real, Value, Word
 from calculus.signatures import Signature
 from calculus.types import DTYPES, array_type
 from tests.laws.test_declarations import CASES, DTYPE_OF, PARAMETERS, SHAPE, Case
@@ -80,8 +80,9 @@ class Joined(Case):
 
     def piece(self, position: int, pending: bool) -> Any:
         dtype, shape = np.dtype(DTYPES[self.dtypes[position]][0]), self.shapes[position]
-        if self.names[position] == "i...":
-            return self.random.integers(0, 5, shape).astype(dtype)
+        if self.names[position] in ("i...", "indices"):
+            low, high = (0, 5) if self.names[position] == "i..." else (-2, 9)
+            return self.random.integers(low, high, shape).astype(dtype)
         if dtype.kind == "c":
             real, imag = (self.random.integers(-9, 9, shape) for _ in range(2))
             return (real + 1j * imag).astype(dtype)
@@ -183,6 +184,17 @@ def test_odd_powers_of_floats_commute_and_others_do_not(y: int, kind: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("kind", "fill"), [("f", Real("nan")), ("f", Real("1.5")), ("i", -(2**31)), ("u", 2**32 - 1), ("b", True)]
+)
+def test_what_is_filled_with_a_constant_commutes(kind: str, fill: Value) -> None:
+    """A constant is its own maximum, whatever it is, as it need not be its own sum."""
+    given = {**PARAMETERS["gather"], "mode": Word("GatherScatterMode.FILL_OR_DROP"), "fill_value": fill}
+    case = Joined("gather", kind, given)
+    recovered(case)
+    assert case.signature.joins
+
+
+@pytest.mark.parametrize(
     "name",
     sorted({name for name, kind in CASES if kind == "c"} | {name for name in BY_SCHEME if "c" in TABLE[name].accepts}),
 )
@@ -266,6 +278,7 @@ WRONG: Final = [
     ("reduce_sum", "f", "x"), ("gt", "f", "x | -y"), ("add", "i", "x | y"), ("neg", "i", "-x"), ("neg", "f", "x"),
     ("sub", "f", "x | y"), ("cummax", "f", "x"), ("max", "f", "x y"), ("clamp", "f", "low x high"), ("exp", "f", ""),
     ("add", "f", "x y"), ("select_n", "f", "which x"), ("is_finite", "f", "x"), ("shift_right_logical", "i", "x"),
+    ("gather", "f", ""), ("gather", "i", "x indices"),
 ]  # fmt: skip
 
 
