@@ -147,3 +147,34 @@ def test_what_needs_a_dim_whole_is_no_reduction() -> None:
     """Measured: a reversal sends each block to its mirror image."""
     text = "{ lambda ; a:f32[16@X,8]. let b:f32[16@X,8] = rev[dimensions=(0,)] a in (b,) }"
     assert rows(text, TWO) == exact((CP, 128))
+
+
+@pytest.mark.parametrize(
+    ("table", "indices", "result", "batched"),
+    [
+        ("f32[8,4]", "i32[4@X,2,1]", "f32[4@X,2,4]", False),
+        ("f32[8,4@Y]", "i32[4@X,2,1]", "f32[4@X,2,4@Y]", False),
+        ("f32[8,4@Y]", "i32[4,2,1]", "f32[4,2,4@Y]", False),
+        ("f32[8,4]", "i32[4@X,2@Y,1]", "f32[4@X,2@Y,4]", False),
+        ("f32[8@X,4]", "i32[8@X,2,1]", "f32[8@X,2]", True),
+        ("f32[8@X,4]", "i32[8,2,1]", "f32[8@X,2]", True),
+        ("f32[8@X,4]", "i32[8@X,2@Y,1]", "f32[8@X,2@Y]", True),
+    ],
+)
+@pytest.mark.parametrize("mode", ["CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"])
+def test_a_lookup_in_a_whole_dim_moves_nothing(table: str, indices: str, result: str, batched: bool, mode: str) -> None:
+    """Nor does XLA, for rows of a table and elements along a dim, in each mode."""
+    numbers = "(), (1,), (1,), (0,), (0,)" if batched else "(2,), (0,), (0,), (), ()"
+    names = "offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims"
+    said = zip((*names, "start_indices_batching_dims"), numbers.split(", "), strict=True)
+    text = f"""{{ lambda ; a:{table} b:{indices}. let
+        c:{result} = gather[
+          dimension_numbers=GatherDimensionNumbers({", ".join(f"{name}={dims}" for name, dims in said)})
+          fill_value={"nan" if mode == "FILL_OR_DROP" else None}
+          indices_are_sorted=False
+          mode=GatherScatterMode.{mode}
+          slice_sizes={"(1, 1)" if batched else "(1, 4)"}
+          unique_indices=False
+        ] a b
+      in (c,) }}"""
+    assert rows(text, "X=2, Y=2") == []
