@@ -43,7 +43,9 @@ def shard_map(
         ────────────────────────────────────────────────────────────────────────────────────────────────── shard-map
         Γ ⊢ shard_map[in_specs, body, out_specs] x : out_specs(τ) ▷ κ
 
-    With check_vma=False the body's types say nothing along the manual axes; what the out_specs claim is assumed.
+    With check_vma=False the body's types say nothing along the manual axes; what the out_specs claim is assumed. So is,
+    where one shard_map stands in another and one of the two does not track, what the types between them say of the axes
+    that are manual in both.
     """
     parameters = equation.parameters
     outer = mesh(required(parameters, "mesh"), "mesh")
@@ -89,6 +91,8 @@ def shard_map(
                 help=f"print the body's input as {found}",
                 place=Place("operand", index),
             )
+        if tracked and not scope.mesh.tracked:
+            checker.assumptions += _silent(found, around)
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
     outs = _specs(parameters, "out_specs", len(checked.types))
     counted(checked.types, equation, "the body of the shard_map")
@@ -108,6 +112,8 @@ def shard_map(
             )
         if not tracked:
             checker.assumptions += _claims(asked, manual)
+        if scope.mesh.tracked and not tracked:
+            checker.assumptions += _silent(result, around)
         results.append(printed if result is None else result)
     label = "shard_map" if tracked else "shard_map (check_vma=False)"
     return Typing(tuple(results)), (Inner(checked, 1, label),), False  # type: ignore[arg-type]
@@ -338,3 +344,8 @@ def _claims(asked: Spec, manual: Axes) -> int:
     """How many axes an out_spec claims a state along: all that it does not stack blocks along."""
     stacked = {axis for axes in asked.dims if axes for axis in axes}
     return sum(axis not in stacked for axis in manual)
+
+
+def _silent(type: ArrayType | None, around: Sequence[str]) -> int:
+    """How many axes that are manual around a shard_map a type claims a value to be the same along."""
+    return 0 if type is None else sum(type.state(axis) == "N" for axis in around)

@@ -115,8 +115,9 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
     found: tuple[Collective, ...] = ()
     for index, operand in enumerate(operands):
         type = _array(operand, name, index)
-        if row.kind in (ALL_REDUCE, REDUCE_SCATTER):
+        if row.kind in (ALL_REDUCE, REDUCE_SCATTER) or "U" in (row.before, row.after):
             _reducible(type, name, index)
+            _beside(type, axes, name, index)
         if mesh.tracked:  # a literal is the same on every device
             for axis in axes:
                 _in_state(type, axis, row, name, index)
@@ -161,9 +162,24 @@ def _reducible(type: ArrayType, name: str, index: int) -> None:
         )
 
 
+def _beside(type: ArrayType, axes: Axes, name: str, index: int) -> None:
+    """A reduction over X commutes with what is pending along other axes, if that is a reduction of its own kind."""
+    kind = {"pmax": "max", "pmin": "min"}.get(name, "sum")
+    waiting = [axis for axis in type.unreduced if axis not in axes]
+    if waiting and type.kind != kind:
+        over = ", ".join(waiting)
+        raise refuse(
+            "state",
+            f"operand {index} of {name} is {type}: along {over} a {type.kind} is pending",
+            because=f"the {kind} of pieces, and then their {type.kind}, is not the {kind} of what they make together",
+            help=f"finish the {type.kind} over {over} first",
+            place=Place("operand", index),
+        )
+
+
 def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> None:
     state = type.state(axis)
-    if "U" in (row.before, row.after) and type.kind != "sum":  # vary_unreduced_cast would join two kinds
+    if state == "U" and row.before == "U" and type.kind != "sum":
         raise refuse(
             "state",
             f"operand {index} of {name} is {type}, and {name} is about pending sums",

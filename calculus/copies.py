@@ -3,7 +3,8 @@ devices even so, since it was cast there, or gathered. Well typed and legal; the
 what is meant: a gradient that is summed already, summed again.
 
 Within one body: what comes in varies as far as anyone knows. A value is the same along an axis after `pvary` and
-`all_gather` over it, and where a primitive of the table makes it from such values alone.
+`all_gather` over it, and where a primitive of the table makes it from such values alone. Inside a shard_map with
+check_vma=False nothing is known.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class Copies:
         """The axes along which a collective adds up equal copies; none for most."""
         equation = charge.equation
         if charge.collective.kind != ALL_REDUCE or equation.primitive not in _SUMS:
+            return ()
+        around = (body.program.equations[at] for body, at in charge.sites[:-1])
+        if any(construct.parameters.get("check_vma") is False for construct in around):
             return ()
         summands = [atom for atom in equation.inputs if not isinstance(atom, Literal)]
         if charge.slot >= len(summands):

@@ -96,8 +96,8 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
         )
     if checker.assumptions:
         found.append(
-            f"check_vma=False: {count(checker.assumptions, 'claim')} of out_specs that a result is the same along an "
-            "axis, assumed and not checked"
+            f"check_vma=False: {count(checker.assumptions, 'claim')} that values lie along an axis as their types say, "
+            "assumed and not checked"
         )
     copies = Copies()
     summed = [(charge, axes) for charge in examined.charges if (axes := copies.summed(charge))]
