@@ -136,15 +136,22 @@ def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool
 def _regrouped(
     arrays: Sequence[ArrayType | None], derived: tuple[Axes, ...] | None, result: ArrayType, mesh: Mesh
 ) -> tuple[Collective, ...]:
-    """A reshape to a target: reshape as derived, then move; where no list is derived, the operand is gathered."""
+    """A reshape to a target: reshape as derived, then move; where no list is derived, the operand is gathered. What is
+    pending or varying stays so: only dims move."""
     operand = arrays[0]
     if operand is None or derived == result.axes:
         return ()
     if derived is None:
-        bare = array_type(operand.dtype, operand.shape)
+        bare = _cut(operand, ((),) * operand.rank)
         return tuple(collective.estimated().of(0) for collective in move(operand, bare, mesh))
-    before = array_type(result.dtype, result.shape, derived)
-    return move(before, array_type(result.dtype, result.shape, result.axes), mesh)
+    return move(_cut(result, derived), result, mesh)
+
+
+def _cut(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
+    """This type with its dims cut by these lists."""
+    return array_type(
+        type.dtype, type.shape, lists, type.varying, type.unreduced, type.reduced, type.kind, type.memory, type.weak
+    )
 
 
 class _Gathered(NamedTuple):

@@ -229,7 +229,8 @@ def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
 
 def regrouping(shape: Shape, result: Shape) -> Scheme:
     """`reshape`: `[(i j)] -> [i,j]`. Both shapes are cut at their common boundaries, major first; where sizes do not
-    nest, the stretch is needed whole. Refuses `shape` where the totals differ."""
+    nest, or products are not known to agree, the stretch is needed whole; so is one that holds a dim of size 0. Refuses
+    `shape` where numbers are all there is and the totals differ."""
     if not any(isinstance(size, str) for size in (*shape, *result)) and _product(shape) != _product(result):
         raise refuse(
             "shape",
@@ -247,7 +248,7 @@ def regrouping(shape: Shape, result: Shape) -> Scheme:
         return len(sizes) - 1
 
     for rows, columns in _stretches(shape, result):
-        if len(rows) == 1 and len(columns) == 1:
+        if len(rows) == 1 and len(columns) == 1 and shape[rows[0]] == result[columns[0]]:
             operand[rows[0]] = target[columns[0]] = (add(shape[rows[0]]),)
             continue
         cut = _common_cut([shape[row] for row in rows], [result[column] for column in columns])
@@ -275,7 +276,8 @@ def regrouping(shape: Shape, result: Shape) -> Scheme:
 
 
 def _stretches(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]:
-    """Runs of dims of both shapes with equal products, as short as possible."""
+    """Runs of dims of both shapes with equal products, as short as possible. Products in the last run may differ where
+    some size is 0 or symbolic."""
     found: list[tuple[list[int], list[int]]] = []
     row = column = 0
     while row < len(shape) or column < len(result):
@@ -308,7 +310,7 @@ def _stretches(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]
 
 def _common_cut(left: Sequence[Dim], right: Sequence[Dim]) -> list[int] | None:
     """The factors that both lists of sizes are products of consecutive runs of; `None` where sizes do not nest."""
-    if any(isinstance(size, str) or size == 0 for size in (*left, *right)):
+    if _product(left) != _product(right) or any(isinstance(size, str) or size == 0 for size in (*left, *right)):
         return None
     lefts = [size for size in left if isinstance(size, int) and size != 1]
     rights = [size for size in right if isinstance(size, int) and size != 1]

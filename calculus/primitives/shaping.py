@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
 
 from calculus.parameters import (
     bad,
@@ -44,7 +46,15 @@ def _reshape_scheme(site: Site) -> Scheme:
             help="transpose first",
             place=Place("parameter", name="dimensions"),
         )
-    return regrouping(site.shapes[0], sizes(site.parameters, "new_sizes"))
+    shape, result = site.shapes[0], sizes(site.parameters, "new_sizes")
+    if any(isinstance(size, str) for size in (*shape, *result)) and _apart(_total(shape), _total(result)):
+        raise refuse(
+            "shape",
+            f"{list(shape)} has another number of elements than {list(result)}",
+            because="a reshape keeps every element, whatever the symbols stand for",
+            place=Place("parameter", name="new_sizes"),
+        )
+    return regrouping(shape, result)
 
 
 def _squeeze_scheme(site: Site) -> Scheme:
@@ -86,25 +96,151 @@ def _slice_scheme(site: Site) -> Scheme:
             result.append(size)
             continue
         cut.append(dim)
-        numbers = (size, low, high, step)
-        if any(isinstance(number, str) for number in numbers):
-            result.append(_printed_dim(site, dim))
-            continue
-        whole, first, last, stride = (number for number in numbers if isinstance(number, int))
-        if not (0 <= first <= last <= whole and stride >= 1):
+        if isinstance(size, int) and isinstance(low, int) and isinstance(high, int) and isinstance(step, int):
+            fits = 0 <= low <= high <= size and step >= 1
+            length: Dim = -(-(high - low) // step) if fits else 0
+        else:
+            taken = _sum((high,), (low,))
+            bounds = (_normal(low), taken, _sum((size,), (high,)))
+            fits = all(_constant(bound) >= 0 for bound in bounds) and (isinstance(step, str) or step >= 1)
+            length = _as_printed(site, dim, _steps(taken, step)) if fits else 0
+        if not fits:
             raise refuse(
                 "shape",
-                f"slice [{first}:{last}:{stride}] of dim {dim}, which has size {whole}",
+                f"slice [{low}:{high}:{step}] of dim {dim}, which has size {size}",
                 because="a slice stays inside its operand",
                 place=Place("parameter", name="limit_indices"),
             )
-        result.append(-(-(last - first) // stride))
+        result.append(length)
     return windowed([shape], tuple(result), cut)
 
 
-def _printed_dim(site: Site, dim: int) -> Dim:
+_Normal: TypeAlias = "dict[tuple[tuple[str, int], ...], int]"
+"""A size as a polynomial: the coefficient of each product of powers. What is no name (`floordiv(n, 2)`) counts as one
+whose value is not known."""
+
+_SIGNED: Final = re.compile(r"[()*+-]")
+_FEW: Final = 64
+"""The most terms of a product that is multiplied out."""
+
+
+def _normal(size: Dim | _Normal) -> _Normal:
+    if isinstance(size, dict):
+        return size
+    if isinstance(size, int):
+        return {(): size} if size else {}
+    found: _Normal = {}
+    depth = start = 0
+    coefficient = 1
+    powers: dict[str, int] = {}
+    for end, sign in [*((match.start(), match[0]) for match in _SIGNED.finditer(size)), (len(size), "+")]:
+        if sign in "()":
+            depth += 1 if sign == "(" else -1
+        if sign in "()" or (depth and end < len(size)):
+            continue
+        factor = size[start:end].strip()
+        start = end + 1
+        if factor or sign == "*" or powers:
+            base, _, power = factor.rpartition("^")
+            if factor.isdecimal() and len(factor) < 19:
+                coefficient *= int(factor)
+            elif power.isdecimal() and len(power) < 19:
+                powers[base] = powers.get(base, 0) + int(power)
+            else:
+                powers[factor] = powers.get(factor, 0) + 1
+        if sign != "*":
+            _add(found, tuple(sorted(powers.items())), coefficient if factor or powers else 0)
+            coefficient, powers = -1 if sign == "-" else 1, {}
+    return found
+
+
+def _add(normal: _Normal, powers: tuple[tuple[str, int], ...], coefficient: int) -> None:
+    total = normal.pop(powers, 0) + coefficient
+    if total:
+        normal[powers] = total
+
+
+def _sum(plus: Iterable[Dim | _Normal], minus: Iterable[Dim | _Normal] = ()) -> _Normal:
+    found: _Normal = {}
+    for sign, each in ((1, plus), (-1, minus)):
+        for size in each:
+            for powers, coefficient in _normal(size).items():
+                _add(found, powers, sign * coefficient)
+    return found
+
+
+def _total(shape: Shape) -> _Normal:
+    """The number of elements; one unknown where it has more terms than are worth multiplying out."""
+    factors = [_normal(size) for size in shape]
+    if not all(factors):
+        return {}
+    scale = 1
+    common: dict[str, int] = {}
+    found: _Normal = {(): 1}
+    for factor in factors:
+        if len(factor) == 1:
+            for powers, coefficient in factor.items():
+                scale *= coefficient
+                for name, power in powers:
+                    common[name] = common.get(name, 0) + power
+        elif len(found) * len(factor) > _FEW:
+            return {((f"({','.join(map(str, shape))})", 1),): 1}
+        else:
+            found = _product(found, factor)
+    return _product(found, {tuple(sorted(common.items())): scale})
+
+
+def _product(left: _Normal, right: _Normal) -> _Normal:
+    found: _Normal = {}
+    for powers, coefficient in left.items():
+        for others, times in right.items():
+            both = dict(powers)
+            for name, power in others:
+                both[name] = both.get(name, 0) + power
+            _add(found, tuple(sorted(both.items())), coefficient * times)
+    return found
+
+
+def _constant(size: _Normal) -> int:
+    """The number that this is, 0 where it depends on symbols."""
+    return size[()] if size.keys() == {()} else 0
+
+
+def _apart(left: _Normal, right: _Normal) -> bool:
+    """Whether two sizes are known to differ. A size that depends on symbols is printed as an expression in them, never
+    as a number; what functions such as `floordiv` come to is not known."""
+    difference = _sum((left,), (right,))
+    names = all(name.isidentifier() for powers in difference for name, _ in powers)
+    return bool(difference) and (names or not all(size.keys() - {()} for size in (left, right)))
+
+
+def _shown(size: _Normal) -> str:
+    text = ""
+    for powers, coefficient in sorted(size.items(), key=lambda term: (-sum(power for _, power in term[0]), term[0])):
+        factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        text += f" {'-' if coefficient < 0 else '+'} {'*'.join(factors)}"
+    return text.removeprefix(" + ").strip() or "0"
+
+
+def _steps(length: _Normal, step: Dim) -> _Normal:
+    """How many steps begin in a length."""
+    if step == 1 or not length:
+        return length
+    if isinstance(step, int) and length.keys() == {()}:
+        return _normal(-(-length[()] // step))
+    return {((f"floordiv({_shown(_sum((length,), (1,)))}, {step})", 1),): 1, (): 1}
+
+
+def _as_printed(site: Site, dim: int, size: _Normal) -> Dim:
+    """A size as the result's type spells it, if that may be the same size; else as we spell it, so that the two are
+    compared and refused."""
+    if not size.keys() - {()}:
+        return _constant(size)
     shape = site.printed_shape()
-    return shape[dim] if dim < len(shape) else 0
+    printed = shape[dim] if dim < len(shape) else 0
+    return printed if isinstance(printed, str) and not _apart(size, _normal(printed)) else _shown(size)
 
 
 def _pad_scheme(site: Site) -> Scheme:
@@ -126,7 +262,8 @@ def _pad_scheme(site: Site) -> Scheme:
         else:
             padded.append(dim)
             if isinstance(size, str):
-                result.append(_printed_dim(site, dim))
+                gaps = {powers: interior * times for powers, times in _sum((size,), (1,)).items() if interior}
+                result.append(_as_printed(site, dim, _sum((low, high, size, gaps))))
             else:
                 left = low + high + size + interior * max(0, size - 1)
                 if left < 0:
@@ -144,16 +281,14 @@ def _pad_scheme(site: Site) -> Scheme:
 def _concatenate_scheme(site: Site) -> Scheme:
     first = site.shapes[0]
     dim = dim_number(site.parameters, "dimension", len(first))
-    parts = [shape[dim] for shape in site.shapes if len(shape) == len(first)]
-    numbers = [part for part in parts if isinstance(part, int)]
-    total: Dim = sum(numbers) if len(numbers) == len(parts) else _printed_dim(site, dim)
+    total = _as_printed(site, dim, _sum([shape[dim] for shape in site.shapes if len(shape) == len(first)]))
     return windowed(site.shapes, (*first[:dim], total, *first[dim + 1 :]), [dim])
 
 
 def _split_scheme(site: Site) -> Scheme:
     shape = site.shapes[0]
     parts, dim = sizes(site.parameters, "sizes"), dim_number(site.parameters, "axis", len(shape))
-    if not parts or _total(parts) != shape[dim]:
+    if not parts or _apart(_sum(parts), _normal(shape[dim])):
         raise refuse(
             "shape",
             f"split of dim {dim} of {shape} into {parts}",
@@ -168,10 +303,6 @@ def _split_scheme(site: Site) -> Scheme:
         results.append((*scheme.results[0][:dim], (len(all_sizes),), *scheme.results[0][dim + 1 :]))
         all_sizes.append(size)
     return Scheme(scheme.operands, tuple(results), all_sizes, roles)
-
-
-def _total(sizes: Shape) -> Dim:
-    return sum(size for size in sizes if isinstance(size, int))
 
 
 def _rev_scheme(site: Site) -> Scheme:
