@@ -7,8 +7,9 @@ import math
 
 from calculus.refusals import Refused
 from calculus.schemes import Indices, Scheme, regrouping
+from calculus.types import Dim
 
-SIZES = (0, 1, 2, 3, 4, 6, "n")
+SIZES: tuple[Dim, ...] = (0, 1, 2, 3, 4, 6, "n")
 SHAPES = [shape for rank in range(4) for shape in itertools.product(SIZES, repeat=rank)]
 
 
@@ -26,7 +27,7 @@ def strides(scheme: Scheme, indices: Indices) -> dict[int, int]:
 def test_the_elements_of_a_reshape_stay_where_they_are() -> None:
     taken = 0
     for shape, result in itertools.product(SHAPES, SHAPES):
-        counts = [math.prod(7 if size == "n" else size for size in each) for each in (shape, result)]
+        counts = [math.prod(size if isinstance(size, int) else 7 for size in each) for each in (shape, result)]
         try:
             scheme = regrouping(shape, result)
         except Refused as refused:
