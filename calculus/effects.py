@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from calculus.communication import AT_MOST, EXACT, Collective
+from calculus.communication import AT_MOST, EXACT, UNKNOWN, Collective
 from calculus.programs import Atom, Equation
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ EFFECTFUL: Final = frozenset({
     "pure_callback", "print", "assert", "rng_uniform", "run_state", "pallas_call", "core_call_effect", "freeze",
 })  # fmt: skip
 
+#: those of them that a body is kept for: what they do is seen outside of it
+_SEEN: Final = EFFECTFUL - {"get", "ffi_call", "pure_callback", "rng_uniform", "run_state", "pallas_call", "freeze"}
+
 #: beyond these, paths into a body are told apart no longer: a text of n lines must not have 2^n rows
 MOST_ROWS: Final = 4096
 MOST_USES: Final = 64
@@ -31,8 +34,9 @@ MOST_USES: Final = 64
 
 class Inner(NamedTuple):
     """A body inside an equation. times: how often it runs, `None` where the data decide. label: what the reader calls
-    it. carry: for a loop, the first operand that is a carry, and the number of carries. maybe: it may not run at all.
-    every: all its results count as used. offset: the first of the equation's operands that is an input of it."""
+    it. carry: for a loop, the first operand that is a carry, and the number of carries. maybe: it may not run at all,
+    or do with less. every: all its results count as used. offset: the first of the equation's operands that is an input
+    of it."""
 
     body: Checked
     times: int | None
@@ -99,6 +103,7 @@ class _Pricing:
         self._priced: dict[tuple[int, frozenset[int]], list[Charge]] = {}
         self._live: dict[tuple[int, frozenset[int]], _Live] = {}
         self._silent: dict[int, bool] = {}
+        self._effectful: dict[int, bool] = {}
         self._ways: dict[int, set[frozenset[int]]] = {}
 
     def body(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
@@ -130,6 +135,19 @@ class _Pricing:
     def _says_nothing(self, effect: Effect) -> bool:
         return not effect.collectives and all(self.silent(inner.body) for inner in effect.inner)
 
+    def effectful(self, checked: Checked) -> bool:
+        """Whether the body, or one inside it, does what is seen outside, whatever becomes of its results."""
+        found = self._effectful.get(id(checked))
+        if found is None:
+            inner_of = {effect.at: effect.inner for effect in checked.effects if effect.inner}
+            found = self._effectful[id(checked)] = any(
+                any(self.effectful(inner.body) for inner in inner_of[at])
+                if at in inner_of
+                else equation.primitive in _SEEN or not equation.binders
+                for at, equation in enumerate(checked.program.equations)
+            )
+        return found
+
     def _price(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
         first = next((effect.at for effect in checked.effects if not self._says_nothing(effect)), 0)
         alive, _, needed = self._find_live(checked, used, first)  # what stands before costs nothing, dead or alive
@@ -141,7 +159,10 @@ class _Pricing:
                 continue
             equation = equations[effect.at]
             site = (checked, effect.at)
+            idle = self._idle(effect, equation, needed) if effect.inner and effect.collectives else ()
             for slot, collective in enumerate(effect.collectives):
+                if slot in idle:
+                    continue
                 subject = equation.inputs[collective.subject] if collective.subject >= 0 else "_"
                 if subject != "_" and collective.goal is not None:  # several values are called _
                     move = (subject, collective.kind, collective.axes, collective.payload, collective.goal)
@@ -158,6 +179,20 @@ class _Pricing:
                     sites = (site, *charge.sites)
                     _add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot))
         return list(rows.values())
+
+    def _idle(self, effect: Effect, equation: Equation, needed: AbstractSet[Atom]) -> frozenset[int]:
+        """The collectives of a call (`calculus.handovers`) that move operands which its body does not read for its used
+        results, or results that are not used."""
+        if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
+            return frozenset()
+        binders = equation.binders
+        read = self._needed_by(effect.inner, equation.inputs, binders, needed)
+        subjects = [(slot, one.subject) for slot, one in enumerate(effect.collectives) if one.kind != UNKNOWN]
+        return frozenset(
+            slot
+            for slot, subject in subjects
+            if (equation.inputs[subject] not in read if subject >= 0 else binders[-1 - subject] not in needed)
+        )
 
     def live(self, checked: Checked, used: frozenset[int]) -> _Live:
         """What the used results of a body need."""
@@ -178,7 +213,13 @@ class _Pricing:
         for equation in reversed(program.equations[first:] if first else program.equations):
             index -= 1
             binders = equation.binders
-            if unused(binders) and binders and equation.primitive not in EFFECTFUL and equation.cell is None:
+            if (
+                unused(binders)
+                and binders
+                and equation.primitive not in EFFECTFUL
+                and equation.cell is None
+                and not (index in inner_of and any(self.effectful(inner.body) for inner in inner_of[index]))
+            ):
                 continue
             keep(index)
             if index in inner_of:

@@ -12,6 +12,7 @@ from calculus.boundaries import shard_map
 from calculus.branches import cond, while_loop
 from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
+from calculus.handovers import handovers
 from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan
@@ -59,7 +60,8 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         ──────────────────────────────────────────────────────────────── call
         Γ ⊢ jit[jaxpr=body] x₁ … xₙ : τ ▷ κ
 
-    So do closed_call, remat, custom_jvp_call and custom_vjp_call, and regions under another mesh (`ctx_mesh`).
+    So do closed_call, remat, custom_jvp_call and custom_vjp_call, and regions under another mesh (`ctx_mesh`). The
+    shardings that a jit asks for are in κ, and in no type: see `calculus.handovers`.
     """
     program = program_of(equation, *_BODIES)
     name = equation.parameters.get("name")
@@ -68,7 +70,11 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     inside = checker.scope_on(_context(checker, equation, scope), scope)
     checked = enter(checker, program, inside, operands, label)
     types = leave(checker, equation, checked.types, label)
-    return Typing(types), (Inner(checked, 1, label),), True  # type: ignore[arg-type]
+    if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
+        return Typing(types), (Inner(checked, 1, label),), True  # type: ignore[arg-type]
+    asked = handovers(checker, equation.parameters, operands, types, scope)
+    inner = Inner(checked, 1, label, maybe=asked.elsewhere)
+    return Typing(types, asked.moves), (inner,), True  # type: ignore[arg-type]
 
 
 def _context(checker: Checker, equation: Equation, scope: Scope):  # type: ignore[no-untyped-def]
