@@ -5,9 +5,10 @@ result of an all-gather. *Wire* is what a ring sends per device: 2(n-1)/n payloa
 gather, a scatter or an all-to-all, payload for a permute, over n devices. A collective over one device is none.
 
 Where the types determine what a partitioner must do, a collective is `exact`. Where it searches (several dims move at
-once, or one is cut while another is gathered), the price is that of gathering everything that moves, an upper bound,
-and the collective is an `estimate`. So are pending sums of which only some land on a dim, or on several dims: a
-partitioner may scatter first, or reduce everything and cut.
+once, or one is cut while another is gathered), the price is that of gathering everything that moves, a bound on what
+need be sent (a partitioner may do worse), and the collective is an `estimate`. So are pending sums of which only some
+land on a dim, or on several dims: a partitioner may scatter first, or reduce everything and cut. Axes of one size are
+alike to a partitioner, which may renumber devices along one that is free; there too it searches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from fractions import Fraction
 from math import prod
 from typing import Final, NamedTuple
 
-from calculus.meshes import Mesh
+from calculus.meshes import AxisMode, Mesh
 from calculus.types import DTYPES, ArrayType, Axes, Dim, array_type
 
 ALL_REDUCE: Final = "all-reduce"
@@ -115,12 +116,20 @@ def gather(type: ArrayType, lists: Lists, goal: Lists, mesh: Mesh) -> tuple[Coll
     return tuple(found)
 
 
+def spare(mesh: Mesh, used: Iterable[str]) -> set[int]:
+    """The sizes of axes that are not used: along one, a partitioner may renumber the devices of another of its size."""
+    held = set(used)
+    free = (axis for axis in mesh.axes if axis.name not in held and axis.mode is not AxisMode.MANUAL)
+    return {axis.size for axis in free if axis.size is not None and axis.size > 1}
+
+
 def reduce(
     dtype: str, shape: Sequence[Dim], lists: Lists, pending: Sequence[Axes], mesh: Mesh, kind: str = ALL_REDUCE
 ) -> tuple[Collective, ...]:
     """Finish pending reductions of a result that is placed by `lists`: one all-reduce for each reduced dim's axes,
     the last dim first. An axis that the result is sharded on is reduced and scattered in one; where that comes to
-    several dims, or from several, it is an estimate."""
+    several dims, or from several, or where it is not all that the dim is cut on, or where devices could be
+    renumbered along an axis of that size that is free, it is an estimate."""
     found: list[Collective] = []
     ends = {axis for dim in lists for axis in dim}
     several = sum(not ends.isdisjoint(axes) for axes in pending) > 1
@@ -129,7 +138,9 @@ def reduce(
         rest = tuple(axis for axis in axes if axis not in landed)
         if landed:
             before = [tuple(axis for axis in dim if axis not in landed) for dim in lists]
-            spread = several or sum(not set(landed).isdisjoint(dim) for dim in lists) > 1
+            ends_in = [dim for dim in lists if not set(landed).isdisjoint(dim)]
+            renumbers = mesh.size(landed) in spare(mesh, ends)
+            spread = several or len(ends_in) > 1 or ends_in[0] != landed or renumbers
             exactness = ESTIMATE if spread else EXACT
             found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh, exactness)
         if rest:
@@ -144,8 +155,6 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     Pending sums that must end come first, all in one all-reduce, or in a reduce-scatter where the axis ends as the
     minor part of a dim's list; casts between N, R, U and from S to U are free; then the dims move.
     """
-    if source is target:
-        return ()
     if target_mesh is not None and target_mesh is not mesh:
         onto = _translated(target, target_mesh, mesh)
         back = _translated(source, mesh, target_mesh) if onto is None else None
@@ -154,7 +163,9 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
         elif back is not None:
             source, mesh = back, target_mesh
         else:
-            return _everything(source, source.axes, mesh)
+            return entirely(source, mesh)
+    if source is target:
+        return ()
     goal = target.axes
     found: list[Collective] = []
     kept = target.unreduced if source.kind == target.kind else ()
@@ -182,6 +193,12 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     if found:
         return (*found, *moved)
     return tuple(collective._replace(goal=(goal, target.unreduced)) for collective in moved)
+
+
+def entirely(source: ArrayType, mesh: Mesh) -> tuple[Collective, ...]:
+    """The upper bound of any move of an array: finish what is pending, and gather every dim."""
+    finished = _placing(ALL_REDUCE, source.unreduced, source, mesh, source.axes)
+    return (*(one.estimated() for one in finished), *_everything(source, source.axes, mesh))
 
 
 def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
@@ -242,7 +259,10 @@ def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, 
         shared = _common_prefix(lists[source], goal[source])
         moved = lists[source][shared:]
         lists[source], lists[target] = lists[source][:shared], lists[target] + moved
-        if lists == goal and source not in gathered and sliced <= {target}:
+        # A partitioner may renumber devices along what is gathered, where that is as many of them.
+        count = mesh.size(moved)
+        renumbers = any((mesh.size(dropped) or 1) % (count or 1) == 0 for dropped in gathered.values())
+        if lists == goal and source not in gathered and sliced <= {target} and not renumbers:
             return (*found, *_placing(ALL_TO_ALL, moved, type, mesh, lists))
     return _everything(type, before, mesh, goal)
 

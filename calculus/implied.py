@@ -5,10 +5,12 @@ placement and the result's. Seeds A9, A14, A24, B22, B26, B28.
   keep as U, it is finished, and scattered where the result is sharded on them.
 * A reduced factor that only some operands have cut is gathered there (FSDP). Where the result is sharded on other
   axes alone, a partitioner may reduce the result instead, whichever is smaller.
-* A dim that is needed whole and is cut all the same is gathered in each operand, or its blocks change places.
+* A dim that is needed whole and is cut all the same is gathered in each operand, or blocks change places, all in one.
 * A factor that the result has cut less, or otherwise, than an operand is gathered in the operand; but a reduction of
   one operand is taken first, and its result moved, which is smaller.
 * Everything else is free: cutting a copy is a slice.
+
+One kind of step is `exact`; where a partitioner may combine several, or choose among them, they are `estimate`s.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from calculus.communication import (
     over,
     reduce,
     shape_bytes,
+    spare,
 )
 from calculus.meshes import Mesh
 from calculus.schemes import Scheme
@@ -49,6 +52,8 @@ def implied(
     found: list[Collective] = []
     pending: list[Axes] = []
     guessed = False
+    # Measured: a window that is only read is taken of the array gathered in every dim, one that is written is not.
+    entire = window == "gather" and sum(1 for indices in scheme.operands if indices) == 1
     for factor, role in scheme.roles.items():
         if role == "whole":
             continue
@@ -68,6 +73,11 @@ def implied(
             )
             guessed |= not sure or _lands(scheme, holder, factor, axes, goal)
             if reducing:
+                guessed |= any(
+                    len(goal.get(dim[0], ())) > len(cuts[holder].get(dim[0], ()))
+                    for dim in scheme.operands[holder]
+                    if len(dim) == 1 and dim != (factor,)
+                )
                 pending.append(axes)
                 continue
         else:
@@ -75,16 +85,19 @@ def implied(
         for index in having:
             kept[index][scheme.operands[index].index((factor,))] = ()
     for index, cut in enumerate(cuts):
+        turned: list[str] = []
         for factor, axes in cut.items():
             ends = goal.get(factor, ())
             if scheme.roles.get(factor) == "whole":
-                type = operands[index]
-                if window == "permute" and type is not None:
-                    permute = over(PERMUTE, axes, block_bytes(type, mesh), mesh)
-                    found += (one.of(index, "turned") for one in permute)
+                dim = scheme.operands[index].index((factor,))
+                if window == "permute":
+                    turned += axes
                     continue
-                guessed |= window != "gather"
-                kept[index][scheme.operands[index].index((factor,))] = ()
+                guessed |= window != "gather" or _begins_at_a_literal(scheme, operands, dim)
+                if entire and len(cut) > 1:
+                    guessed = True
+                    kept[index] = [()] * len(kept[index])
+                kept[index][dim] = ()
                 continue
             if factor in scheme.roles or ends == axes:
                 continue
@@ -93,6 +106,11 @@ def implied(
                 shared += 1
             guessed |= shared < len(ends) and shared < len(axes)
             kept[index][scheme.operands[index].index((factor,))] = axes[:shared]
+        type = operands[index]
+        if turned and type is not None:
+            permute = over(PERMUTE, mesh.in_order(turned), block_bytes(type, mesh), mesh)
+            found += (one.of(index, "turned") for one in permute)
+    guessed |= _searched(scheme, operands, cuts, kept, goal, result, any(pending), mesh)
     for index, type in enumerate(operands):
         if type is not None:
             end = tuple(kept[index]), type.unreduced
@@ -141,6 +159,56 @@ def _lands(scheme: Scheme, holder: int, factor: int, axes: Axes, goal: dict[int,
     return any(not set(axes).isdisjoint(ends) for other, ends in goal.items() if other in held)
 
 
+def _begins_at_a_literal(scheme: Scheme, operands: Sequence[ArrayType | None], dim: int) -> bool:
+    """Whether a window begins at a literal along a dim, so that a partitioner knows which blocks hold it."""
+    starts = [type for indices, type in zip(scheme.operands, operands, strict=True) if not indices]
+    return dim < len(starts) and starts[dim] is None
+
+
+def _searched(
+    scheme: Scheme,
+    operands: Sequence[ArrayType | None],
+    cuts: Sequence[dict[int, Axes]],
+    kept: Sequence[Sequence[Axes]],
+    goal: dict[int, Axes],
+    result: ArrayType,
+    reducing: bool,
+    mesh: Mesh,
+) -> bool:
+    """Whether a partitioner is free to do something else than to gather operands from their cuts to what is kept of
+    them. It is, in each case that was measured,
+
+    * where operands are gathered and the result is reduced too, or one operand is gathered along several dims;
+    * where one operand is gathered along one dim and sliced along another, which may be one exchange;
+    * where operands share a dim of the result, and one of them or the result has it cut otherwise;
+    * where two dims of the result are cut on one axis, and the result keeps the later one, or has an axis to spare.
+    """
+    gathered = [
+        {dim[0] for dim, axes, left in zip(indices, type.axes, kept[index], strict=True) if len(left) < len(axes)}
+        if type
+        else set()
+        for index, (indices, type) in enumerate(zip(scheme.operands, operands, strict=True))
+    ]
+    if not any(gathered):
+        return False
+    if reducing or any(len(factors) > 1 for factors in gathered):
+        return True
+    free = spare(mesh, {axis for axes in (*goal.values(), result.unreduced) for axis in axes})
+    holder: dict[str, int] = {}
+    for index, (indices, cut) in enumerate(zip(scheme.operands, cuts, strict=True)):
+        for dim, names in enumerate(indices):
+            factor = names[0] if len(names) == 1 else -1
+            if factor in scheme.roles:
+                continue
+            have, ends = cut.get(factor, ()), goal.get(factor, ())
+            shared = sum(names in others for others in scheme.operands) > 1
+            if (shared and have != ends) or (gathered[index] - {factor} and len(ends) > len(kept[index][dim])):
+                return True
+            if any(holder.setdefault(axis, factor) != factor and (free or axis in ends) for axis in have):
+                return True
+    return False
+
+
 def _cuts(indices: Sequence[Sequence[int]], lists: Sequence[Axes]) -> dict[int, Axes]:
     """The factors that are cut, with their axes."""
     return {dim[0]: axes for dim, axes in zip(indices, lists, strict=True) if axes and len(dim) == 1}
@@ -158,13 +226,17 @@ def _reduce_instead(
 ) -> tuple[bool, bool]:
     """Whether the result is reduced rather than the operand gathered, and whether that is sure."""
     axes = cut[factor]
-    if holder is None or not landed or landed & set(axes):
+    if holder is None or landed & set(axes):
         return False, True
     lists = [() if dim == (factor,) else names for dim, names in zip(scheme.operands[index], holder.axes, strict=True)]
     gathered, reduced = block_bytes(holder, mesh, lists), block_bytes(result, mesh)
     if gathered is None or reduced is None:
         return False, False
-    return 2 * reduced < gathered, 2 * reduced < gathered or reduced >= gathered
+    if not landed:  # measured: gathered, unless no devices are left over and the result is smaller
+        return False, reduced >= gathered or mesh.size(axes) != mesh.size(mesh.by_name)
+    # measured: so it is where no devices are left over, and may be elsewhere
+    everywhere = mesh.size(holder.sharded) == mesh.size(mesh.by_name)
+    return 2 * reduced < gathered, reduced >= gathered or (everywhere and 2 * reduced < gathered)
 
 
 def _arg_reduction(

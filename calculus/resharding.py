@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from calculus.communication import COMPILER, UNKNOWN, Collective, move
+from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move
 from calculus.concrete import type_of
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh
@@ -82,8 +82,43 @@ def reshard(
     )
     if source.plain:
         return Typing((target,)), (), True
+    return Typing((target,), _moved(source, target, scope)), (), True
+
+
+def _moved(
+    source: ArrayType, target: ArrayType, scope: Scope, index: int = 0, asked: Mesh | None = None
+) -> tuple[Collective, ...]:
+    """What a move of an operand costs. asked: the mesh that the target is on, where the text says so.
+
+    A type names axes, not meshes. Where two meshes have the axes of one of the types at different places in the order
+    of the devices, blocks may stay or all change places, so the price is the bound on both.
+    """
+    meshes = scope.mesh_of(source), asked or scope.mesh_of(target)
     moved = move(source, target, meshes[0], None if target.plain else meshes[1])
-    return Typing((target,), tuple(collective.of(0) for collective in moved)), (), True
+    if not (source.plain or target.plain) and (
+        _anywhere(source, scope.mesh_of(source), scope) or (asked is None and _anywhere(target, meshes[1], scope))
+    ):
+        bound = entirely(source, meshes[0])
+        moved = bound or tuple(step.estimated() for step in moved)
+    return tuple(step.of(index) for step in moved)
+
+
+def _anywhere(type: ArrayType, found: Mesh, scope: Scope) -> bool:
+    """Whether another mesh over as many devices has the axes of a type at other places."""
+    devices = found.size(found.by_name)
+    return any(
+        mesh.size(mesh.by_name) == devices
+        and all(axis in mesh for axis in type.mentioned)
+        and any(_stride(mesh, axis) != _stride(found, axis) for axis in type.mentioned)
+        for mesh in (scope.mesh, *scope.others)
+        if mesh is not found
+    )
+
+
+def _stride(mesh: Mesh, axis: str) -> int | None:
+    """How many devices apart neighbours along an axis are."""
+    names = [one.name for one in mesh.axes]
+    return mesh.size(names[names.index(axis) + 1 :])
 
 
 _MEMORIES: Final = {"device": "", "Device": "", "pinned_host": "host", "Host": "host"}
@@ -113,13 +148,14 @@ def device_put(
         source = _operand_type(operand)
         if source is None:
             raise refuse("dtype", f"operand {index} of device_put is not an array", place=Place("operand", index))
-        result = agreeing(_put(source, target, scope), printed, index)
+        where = mesh(target.keyword("mesh"), "devices") if isinstance(target, Call) else None
+        result = agreeing(_put(source, target, where, scope), printed, index)
         found.append(result)
-        moved += tuple(step.of(index) for step in move(source, result, scope.mesh_of(source), scope.mesh_of(result)))
+        moved += _moved(source, result, scope, index, where)
     return Typing(tuple(found), moved), (), True
 
 
-def _put(source: ArrayType, target: Value, scope: Scope) -> ArrayType:
+def _put(source: ArrayType, target: Value, where: Mesh | None, scope: Scope) -> ArrayType:
     """A type where a device_put takes it: to a sharding, to a memory, or nowhere."""
     if target is None:
         return source
@@ -148,7 +184,6 @@ def _put(source: ArrayType, target: Value, scope: Scope) -> ArrayType:
     stored = array_type(
         source.dtype, source.shape, lists, source.varying, asked.unreduced, asked.reduced, asked.kind, memory
     )
-    where = mesh(target.keyword("mesh"), "devices") if isinstance(target, Call) else None
     return type_of(stored, where or scope.mesh)
 
 

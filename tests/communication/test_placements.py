@@ -143,10 +143,167 @@ def test_a_contracted_axis_that_lands_on_its_own_operand_is_bounded(
     assert sum(payload or 0 for _, payload, _ in found) >= bytes_measured
 
 
-def test_what_needs_a_dim_whole_is_no_reduction() -> None:
-    """Measured: a reversal sends each block to its mirror image."""
-    text = "{ lambda ; a:f32[16@X,8]. let b:f32[16@X,8] = rev[dimensions=(0,)] a in (b,) }"
-    assert rows(text, TWO) == exact((CP, 128))
+SQUARE = "X=2, Y=2"
+
+
+@pytest.mark.parametrize(
+    ("mesh", "type", "dims", "payload"),
+    [
+        (TWO, "f32[16@X,8]", "(0,)", 128),
+        (TWO, "f32[8@X,16@Y]", "(0, 1)", 64),
+        (SQUARE, "f32[8@X,16@Y]", "(0, 1)", 128),
+        (SQUARE, "f32[8@Y,4@X,4]", "(0, 1)", 128),
+        (SQUARE, "f32[8@Y,4@X,4]", "(0, 2)", 128),
+    ],
+)
+def test_a_reversal_sends_each_block_to_its_mirror_image_in_one(mesh: str, type: str, dims: str, payload: int) -> None:
+    text = f"{{ lambda ; a:{type}. let b:{type} = rev[dimensions={dims}] a in (b,) }}"
+    assert rows(text, mesh) == exact((CP, payload))
+
+
+@pytest.mark.parametrize(
+    ("type", "start", "moves", "exactness"),
+    [
+        ("f32[8@X,16]", "b 0:i32[]", [(AG, 512)], "exact"),
+        ("f32[8@(X,Y),16]", "b 0:i32[]", [(AG, 512)], "exact"),
+        ("f32[8@X,16@Y]", "b 0:i32[]", [(AG, 256), (AG, 512)], "estimate"),
+    ],
+)
+def test_a_window_at_a_place_in_the_data_is_taken_of_a_whole_array(
+    type: str, start: str, moves: list[tuple[str, int]], exactness: str
+) -> None:
+    result = type.replace("[8", "[4")
+    text = f"{{ lambda ; a:{type} b:i32[]. let c:{result} = dynamic_slice[slice_sizes=(4, 16)] a {start} in (c,) }}"
+    assert rows(text, SQUARE) == sorted((*move, exactness) for move in moves)
+
+
+@pytest.mark.parametrize(("type", "bytes_measured"), [("f32[8@X,16]", 128), ("f32[8@X,16@Y]", 64)])
+def test_a_window_at_a_literal_place_is_bounded(type: str, bytes_measured: int) -> None:
+    """There XLA knows which blocks hold the window, and permutes these."""
+    result = type.replace("[8", "[4")
+    text = f"{{ lambda ; a:{type}. let c:{result} = dynamic_slice[slice_sizes=(4, 16)] a 4:i32[] 0:i32[] in (c,) }}"
+    found = rows(text, SQUARE)
+    assert {exactness for _, _, exactness in found} == {"estimate"}
+    assert sum(payload or 0 for _, payload, _ in found) >= bytes_measured
+
+
+@pytest.mark.parametrize(
+    ("place", "exactness"), [("c 0:i32[]", "exact"), ("4:i32[] 0:i32[]", "estimate"), ("4:i32[] c", "estimate")]
+)
+@pytest.mark.parametrize(
+    ("whole", "part", "moves"),
+    [
+        ("f32[8@X,16]", "f32[4@X,16]", [(AG, 512), (AG, 256)]),
+        ("f32[8@X,16@Y]", "f32[4@X,16@Y]", [(AG, 256), (AG, 128)]),
+    ],
+)
+def test_a_window_that_is_written_leaves_other_dims_cut(
+    whole: str, part: str, moves: list[tuple[str, int]], place: str, exactness: str
+) -> None:
+    """At a literal place XLA gathers the part only."""
+    text = f"{{ lambda ; a:{whole} b:{part} c:i32[]. let d:{whole} = dynamic_update_slice a b {place} in (d,) }}"
+    assert rows(text, SQUARE) == sorted((*move, exactness) for move in moves)
+
+
+def dot(left: str, right: str, result: str, batched: bool = False) -> str:
+    numbers = "([2], [1]), ([0], [0])" if batched else "([1], [0]), ([], [])"
+    return (
+        f"{{ lambda ; a:{left} b:{right}. let c:{result} = dot_general[dimension_numbers=({numbers}) "
+        "preferred_element_type=float32] a b in (c,) }"
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "result", "moves"),
+    [
+        ("f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]", [(AG, 256)]),
+        ("f32[8@X,16]", "f32[16@X,4@Y]", "f32[8@X,4@Y]", [(AG, 128)]),
+        ("f32[8,16]", "f32[16@Y,4]", "f32[8,4]", [(AG, 256)]),
+        ("f32[8@X,16]", "f32[16,4@Y]", "f32[8,4@Y]", [(AG, 512)]),
+        ("f32[8,16@X]", "f32[16@X,4]", "f32[8,4]", [(AR, 128)]),
+        ("f32[8,16@X]", "f32[16@X,4]", "f32[8@Y,4@X]", [(RS, 64)]),
+        ("f32[8@X,16]", "f32[16,4]", "f32[8,4@X]", [(AG, 512)]),
+    ],
+)
+def test_dots_that_the_types_determine(left: str, right: str, result: str, moves: list[tuple[str, int]]) -> None:
+    """Measured on a mesh whose axes have one size, as a partitioner sees two of them in more than one way."""
+    assert rows(dot(left, right, result), SQUARE) == exact(*moves)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "left", "right", "result"),
+    [
+        # gathered and reduced: XLA gathers twice
+        (SQUARE, "f32[8@X,16@Y]", "f32[16,4@X]", "f32[8@X,4]"),
+        (TWO, "f32[8@X,16@Y]", "f32[16,4@Y]", "f32[8@X,4]"),
+        # gathered and sliced: an exchange
+        (SQUARE, "f32[8,16@X]", "f32[16,4]", "f32[8@Y,4@X]"),
+        (SQUARE, "f32[8@(X,Y),16]", "f32[16@X,4]", "f32[8@X,4@Y]"),
+        (TWO, "f32[8@Y,16]", "f32[16@Y,4]", "f32[8@Y,4@X]"),
+        (SQUARE, "f32[8,16]", "f32[16@X,4]", "f32[8,4@Y]"),
+        # cut over all devices: an all-reduce of 128 bytes
+        (SQUARE, "f32[8,16]", "f32[16@(Y,X),4]", "f32[8,4]"),
+        # two dims on one axis: a permute beside the gather
+        (TWO, "f32[8@Y,16]", "f32[16,4@Y]", "f32[8,4@Y]"),
+        (SQUARE, "f32[8@Y,16]", "f32[16,4@Y]", "f32[8@Y,4]"),
+        # a sum that lands where devices may be renumbered, or beside a slice: an all-reduce and a permute, or a slice
+        (SQUARE, "f32[8,16@Y]", "f32[16@Y,4]", "f32[8,4@Y]"),
+        (SQUARE, "f32[8,16@X]", "f32[16@X,4]", "f32[8,4@(Y,X)]"),
+        # shared dims that are cut differently: XLA gathers the result of 256 bytes, or exchanges
+        (SQUARE, "f32[8@Y,4@X,16]", "f32[8,16@(Y,X),4]", "f32[8,4@X,4]"),
+        (SQUARE, "f32[8@(Y,X),4,16]", "f32[8@Y,16,4]", "f32[8,4,4@Y]"),
+        (SQUARE, "f32[8@Y,4@X,16]", "f32[8@Y,16@X,4]", "f32[8@Y,4,4]"),
+    ],
+)
+def test_dots_that_a_partitioner_does_otherwise_are_estimates(mesh: str, left: str, right: str, result: str) -> None:
+    found = rows(dot(left, right, result, batched=left.count(",16") == 1 and right.count(",16") == 1), mesh)
+    assert {exactness for _, _, exactness in found} == {"estimate"}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "source", "target"),
+    [
+        (SQUARE, "f32[8@Y,16@X,4]", "f32[8,16,4@Y]"),
+        (SQUARE, "f32[8@Y,16,4@X]", "f32[8@X,16,4]"),
+        (TWO, "f32[8@X,16,4@Y]", "f32[8@Y,16,4]"),
+        (TWO, "f32[8,16@X,4@Y]", "f32[8,16@Y,4]"),
+    ],
+)
+def test_an_axis_that_another_of_its_size_makes_way_for_is_an_estimate(mesh: str, source: str, target: str) -> None:
+    """XLA gathers, and permutes what is left; or gathers, exchanges and permutes."""
+    assert {exactness for _, _, exactness in rows(resharded(source, target), mesh)} == {"estimate"}
+
+
+RENAMED, TURNED = "X=2,Y=3; P=3,Q=2", "X=2,Y=3; Y=3,X=2"
+
+
+@pytest.mark.parametrize(
+    ("meshes", "source", "target", "moves"),
+    [
+        (RENAMED, "f32[6]{U:X}", "f32[6@P]", [(AR, 24, "estimate")]),
+        (RENAMED, "f32[6@Y]{U:X}", "f32[6@P]", [(AG, 24, "estimate"), (AR, 8, "estimate")]),
+        (RENAMED, "f32[6@X]", "f32[6@P]", [(AG, 24, "estimate")]),
+        (TURNED, "f32[6@X]", "f32[6@X]", [(AG, 24, "estimate")]),
+        (TURNED, "f32[6]{U:X}", "f32[6@X]", [(AR, 24, "estimate")]),
+        (TURNED, "f32[6@X]", "f32[6]", [(AG, 24, "exact")]),
+        (TURNED, "f32[6]", "f32[6@X]", []),
+        ("X=2,Y=3; X=2,Z=3", "f32[6@X]", "f32[6@X]", []),
+        ("X=2,Y=3; P=2,Q=3", "f32[6@X]", "f32[6@P]", []),
+    ],
+)
+def test_a_move_between_meshes_that_do_not_line_up_is_bounded(
+    meshes: str, source: str, target: str, moves: list[tuple[str, int, str]]
+) -> None:
+    """A value of 6 numbers has 24 bytes. A type does not say on which of two meshes it is: where they have its axes at
+    other places, blocks may stay or not."""
+    assert rows(resharded(source, target), meshes) == moves
+
+
+@pytest.mark.parametrize(("order", "moves"), [("'X': 2, 'Y': 3", []), ("'Y': 3, 'X': 2", [(AG, 24, "estimate")])])
+def test_a_device_put_says_its_mesh(order: str, moves: list[tuple[str, int, str]]) -> None:
+    where = f"NamedSharding(mesh=Mesh({order}, axis_types=(Explicit, Explicit)), spec=P('X',))"
+    text = f"{{ lambda ; a:f32[6@X]. let b:f32[6@X] = device_put[devices=({where},)] a in (b,) }}"
+    assert rows(text, "X=2,Y=3") == moves
 
 
 @pytest.mark.parametrize(
