@@ -18,7 +18,7 @@ from calculus.refusals import Refusal, Refused, refuse
 from grammar.meshes import parse_meshes
 from grammar.render import excerpt, render
 from verifier import __version__
-from verifier.factories import is_target
+from verifier.factories import is_interrupt, is_target
 from verifier.report import (
     STATUS,
     VERDICTS,
@@ -68,6 +68,8 @@ class _Command(click.Group):
         """Run, and leave nothing in a stream that Python would fail to write once more at its end."""
         try:
             return super().main(*args, **kwargs)
+        except KeyboardInterrupt:
+            _interrupted()
         except OSError as error:
             with contextlib.suppress(OSError):
                 click.echo(f"Error: cannot write: {(error.strerror or str(error)).lower()}", err=True)
@@ -75,6 +77,31 @@ class _Command(click.Group):
                 with contextlib.suppress(OSError, AttributeError):
                     _drop(stream)
             sys.exit(2)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the arguments. An interrupt does not reach click, which would exit with the status of a refusal."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt:
+            _interrupted()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that is named. An interrupt does not reach click."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _interrupted()
+        except ImportError as error:
+            if is_interrupt(error):
+                _interrupted()
+            raise
+
+
+def _interrupted() -> NoReturn:
+    """End as a shell expects it of a command that was interrupted."""
+    with contextlib.suppress(OSError):
+        click.echo("Interrupted", err=True)
+    sys.exit(130)
 
 
 def _drop(stream: TextIO) -> None:
@@ -154,7 +181,7 @@ def _load_rules() -> None:
 
 
 def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
-    """The report on a function by name; it has no text."""
+    """The report on a function by name, whatever it leads to; its text is what went wrong."""
     from verifier.factories import BadFactory, report_on
     from verifier.progress import sign_of_life
 
@@ -162,7 +189,15 @@ def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
         with sign_of_life(f"checking {target}"):
             return report_on(target, str(meshes[0]) if meshes else None), ""
     except BadFactory as error:
-        raise _Misused(str(error)) from error
+        message, _, help = str(error).partition("\n  help: ")
+        return _NoFunction(target, "malformed", refusals=[refuse("not-text", message, help=help).refusal]), str(error)
+
+
+class _NoFunction(Report):
+    """The report on a name that leads to nothing to check. What went wrong is told as it is: no rule says it."""
+
+    def explained(self, text: str, most: int) -> str:
+        return f"{self.name}: malformed: {text}"
 
 
 class _Misused(click.ClickException):
@@ -181,15 +216,18 @@ def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
     try:
         text = text_of(file)
         with sign_of_life(f"checking {file}"):
-            return check_text(text, meshes, file), text
+            report = check_text(text, meshes, file)
     except Refused as refused:
-        return malformed(file, refused.refusal), text
+        report = malformed(file, refused.refusal)
     except RecursionError:
         from calculus.checking import DEEPEST
         from grammar.layout import NESTING
 
         levels = f"the reader follows {NESTING} levels, the checker {DEEPEST}"
-        return malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal), text
+        report = malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal)
+    if text and file.endswith(".py") and report.verdict == "malformed":
+        report.refusals[0].help = "this is a module: name a function in it that returns (f, args), as module:factory"
+    return report, text
 
 
 def _detailed(report: Report) -> bool:

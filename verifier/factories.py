@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
 import sys
+import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from verifier.functions import FunctionReport
+
+_INSTALLED_WITH: Final = {
+    "jax": "jax",
+    "jaxlib": "jax",
+    "flax": "examples",
+    "optax": "examples",
+    "equinox": "examples",
+}
+"""The extra of this project that installs a library."""
 
 _TARGET: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -35,21 +46,26 @@ def report_on(target: str, mesh: str | None = None) -> FunctionReport:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     factory = _factory(target)
-    made = _run(f"{target} raised", factory)
+    made = _run(target, "called", f"{target} raised", factory)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], (tuple, list)):
         raise BadFactory(f"{target} returned a {type(made).__name__}; it should return (f, args) or (f, args, kwargs)")
     function, args, kwargs = (*made, {})[:3]
     keywords: dict[str, Any] = dict(kwargs)
     if mesh is not None:
         keywords["mesh"] = mesh
-    report: FunctionReport = _run(f"{target} cannot be traced:", lambda: check(function, *args, **keywords))
+    report: FunctionReport = _run(
+        target, "traced", f"{target} cannot be traced:", lambda: check(function, *args, **keywords)
+    )
     report.file = target
     return report
 
 
 def _factory(target: str) -> Callable[[], Any]:
     module_name, _, path = target.partition(":")
-    found: Any = _run(f"module {module_name} cannot be imported:", lambda: importlib.import_module(module_name))
+    if module_name.endswith(".py") and os.path.isfile(module_name):
+        raise BadFactory(f"{module_name} is a file, not a module\n  help: {_without_suffix(target)}")
+    what = f"module {module_name} cannot be imported:"
+    found: Any = _run(target, "imported", what, lambda: importlib.import_module(module_name))
     for name in path.split("."):
         if not hasattr(found, name):
             raise BadFactory(f"{module_name} has no {name}; name a function in it that returns (f, args)")
@@ -60,19 +76,87 @@ def _factory(target: str) -> Callable[[], Any]:
     return made
 
 
-def _run(what: str, call: Callable[[], Any]) -> Any:
-    """Run somebody else's code. What it raises is shown in their words, with their innermost line."""
+def _without_suffix(target: str) -> str:
+    return f"write {target.replace('.py:', ':')}"
+
+
+def _run(target: str, doing: str, what: str, call: Callable[[], Any]) -> Any:
+    """Run somebody else's code. What it raises is shown in their words, with their innermost line. An interrupt is
+    nobody's mistake and goes on, also where a library has made an `ImportError` of it."""
     try:
-        return call()
-    except Exception as error:
-        ours = os.path.dirname(os.path.abspath(__file__))
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-        own = [frame for frame in frames if "site-packages" not in frame.filename and os.path.exists(frame.filename)]
-        place = f"\n  at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
-        raise BadFactory(f"{what} {_words(error)}{place}") from error
+        with _their_surroundings(target.partition(":")[0]):
+            return call()
+    except KeyboardInterrupt:
+        raise
+    except SystemExit as error:
+        raise BadFactory(
+            f"{target} called sys.exit({'' if error.code is None else repr(error.code)}) while it was {doing}"
+            f"{_place(error)}\n"
+            '  help: put what the module runs as a script under `if __name__ == "__main__":`'
+        ) from error
+    except BaseException as error:
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise BadFactory(f"{what} {_words(error)}{_place(error)}{_help(error, target)}") from error
 
 
-def _words(error: Exception) -> str:
+@contextlib.contextmanager
+def _their_surroundings(module: str) -> Iterator[None]:
+    """While somebody else's code runs, what it prints goes to standard error, where it spoils no JSON, and it does not
+    see our arguments."""
+    arguments, sys.argv = sys.argv, [module]
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.argv = arguments
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether this is an interrupt, or an `ImportError` that an interrupt led to."""
+    seen: set[int] = set()
+    while isinstance(error, ImportError) and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _place(error: BaseException) -> str:
+    """The user's innermost line; nothing where all lines are ours, Python's or a library's."""
+    others = [os.path.join(path, "") for path in (os.path.dirname(os.path.abspath(__file__)), *_PYTHONS)]
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(tuple(others))
+        and "site-packages" not in frame.filename
+        and os.path.exists(frame.filename)
+    ]
+    return f"\n  at {own[-1].filename}:{own[-1].lineno} in {own[-1].name}" if own else ""
+
+
+_PYTHONS: Final = {
+    os.path.dirname(os.path.abspath(os.__file__)),
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
+}
+"""The folders of Python's own library."""
+
+
+def _help(error: BaseException, target: str) -> str:
+    """The repair for a module that is not there."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    module = target.partition(":")[0]
+    extra = _INSTALLED_WITH.get(error.name.partition(".")[0])
+    if extra:
+        return f"\n  help: pip install -e '.[{extra}]'"
+    if module.endswith(".py") and error.name == module:
+        return f"\n  help: {_without_suffix(target)}"
+    if f"{module}.".startswith(f"{error.name}."):
+        return "\n  help: run it from the folder that holds the module, or put that on PYTHONPATH"
+    return ""
+
+
+def _words(error: BaseException) -> str:
     """What an exception says, with the notes on it; without JAX's about frames, which are not shown here."""
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError):

@@ -338,6 +338,15 @@ def test_no_sign_of_life_off_a_terminal(answer: Callable[[Check], None]) -> None
     assert run("check", "-", stdin="x").stderr == ""
 
 
+def test_an_interrupt(answer: Callable[[Check], None]) -> None:
+    def stopped(text: str, meshes: list[Mesh], file: str) -> Report:
+        raise KeyboardInterrupt
+
+    answer(stopped)
+    result = run("check", "-", stdin="x")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
+
+
 def rows_of(*numbers: tuple[int | None, int | None, str]) -> list[Row]:
     return [
         Row(n, "all-reduce", ("X",), bytes, 0, times, exactness, "f")

@@ -70,6 +70,27 @@ def bare():
     return jnp.sum, (jax.ShapeDtypeStruct((8,), jnp.float32, sharding=P("rows")),)
 """
 
+SCRIPTS = {
+    "users_exit": "import sys\nprint('hello')\nsys.exit(0)\n",
+    "users_words": "import sys\nsys.exit('no data')\n",
+    "users_arguments": (
+        "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--need', required=True)\n"
+        "parser.parse_args()\n"
+    ),
+    "users_late": (
+        "import sys\nprint('imported', sys.argv)\nimport jax.numpy as jnp\n\ndef leaves():\n    sys.exit(3)\n\n"
+        "def traced():\n    return (lambda x: sys.exit()), (jnp.ones(3),)\n\n"
+        "def talks():\n    print('called', sys.argv)\n    def f(x):\n        print('traced')\n        return x\n"
+        "    return f, (jnp.ones(3),)\n"
+    ),
+    "users_needs": "import users_no_such_library\n",
+    "users_optax": "raise ModuleNotFoundError('no optax', name='optax.losses')\n",
+    "users_jax": "raise ModuleNotFoundError('no jax', name='jax')\n",
+    "users_interrupt": "raise KeyboardInterrupt\n",
+    "users_half": "try:\n    raise KeyboardInterrupt\nexcept BaseException:\n    raise ImportError('half a library')\n",
+}
+"""Modules that do more than define functions."""
+
 
 @pytest.fixture(autouse=True)
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -78,8 +99,10 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "users_steps.py").write_text(MODULE, encoding="utf-8")
     (tmp_path / "users_broken.py").write_text("def step(:\n", encoding="utf-8")
+    for name, text in SCRIPTS.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield tmp_path
-    for name in ("users_steps", "users_broken"):
+    for name in ("users_steps", "users_broken", *SCRIPTS):
         sys.modules.pop(name, None)
 
 
@@ -165,3 +188,78 @@ def test_an_error_names_the_users_line() -> None:
 def test_what_is_a_name(name: str, target: bool) -> None:
     Path("there:file").touch()
     assert is_target(name) is target
+
+
+PROGRAM = "{ lambda ; a:f32[2]. let in (a,) }"
+SCRIPT_HELP = 'help: put what the module runs as a script under `if __name__ == "__main__":`'
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "place"),
+    [
+        ("users_exit:f", "called sys.exit(0) while it was imported", "users_exit.py:3 in <module>"),
+        ("users_words:f", "called sys.exit('no data') while it was imported", "users_words.py:2 in <module>"),
+        ("users_arguments:f", "called sys.exit(2) while it was imported", "users_arguments.py:4 in <module>"),
+        ("users_late:leaves", "called sys.exit(3) while it was called", "users_late.py:6 in leaves"),
+        ("users_late:traced", "called sys.exit() while it was traced", "users_late.py:9 in <lambda>"),
+    ],
+)
+def test_a_module_that_exits_does_not_end_the_check(target: str, words: str, place: str) -> None:
+    Path("step.jaxpr").write_text(PROGRAM, encoding="utf-8")
+    arguments = list(sys.argv)
+    result = run(target, "step.jaxpr")
+    assert result.exit_code == 2
+    assert f"{target} {words}" in result.stdout
+    assert place in result.stdout
+    assert SCRIPT_HELP in result.stdout
+    assert "step.jaxpr: well typed" in result.stdout
+    assert sys.argv == arguments
+
+
+def test_a_bad_factory_in_json_is_an_entry_of_its_own() -> None:
+    Path("step.jaxpr").write_text(PROGRAM, encoding="utf-8")
+    result = run("users_exit:f", "users_steps:raises", "step.jaxpr", "--json")
+    assert result.exit_code == 2
+    exits, raises, file = json.loads(result.stdout)
+    assert [entry["verdict"] for entry in (exits, raises, file)] == ["malformed", "malformed", "ok"]
+    assert exits["refusals"][0]["help"] == SCRIPT_HELP.removeprefix("help: ")
+    assert "ValueError: no data today" in raises["refusals"][0]["message"]
+
+
+def test_what_a_module_prints_goes_to_standard_error() -> None:
+    result = run("users_late:talks", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)[0]["verdict"] == "ok"
+    assert result.stderr.splitlines() == ["imported ['users_late']", "called ['users_late']", "traced"]
+
+
+@pytest.mark.parametrize("module_name", ["users_interrupt", "users_half"])
+def test_an_interrupt_is_nobodys_mistake(module_name: str) -> None:
+    result = run(f"{module_name}:f", "--json")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "help"),
+    [
+        ("users_nowhere:f", "run it from the folder that holds the module, or put that on PYTHONPATH"),
+        ("users_steps.py:good", "write users_steps:good"),
+        ("users_nowhere.py:good", "run it from the folder that holds the module, or put that on PYTHONPATH"),
+        ("users_optax:f", "pip install -e '.[examples]'"),
+        ("users_jax:f", "pip install -e '.[jax]'"),
+        ("./users_steps.py:good", "name functions as package.module:factory, without a folder and without .py"),
+        ("users_steps.py", "this is a module: name a function in it that returns (f, args), as module:factory"),
+    ],
+)
+def test_the_repair_of_a_name(target: str, help: str) -> None:
+    result = run(target)
+    assert result.exit_code == 2
+    assert f"  help: {help}\n" in result.output
+    assert "importlib" not in result.output
+
+
+def test_the_place_of_an_import_that_fails() -> None:
+    """The user's line; no help for a library that nobody here knows."""
+    output = run("users_needs:f").output
+    assert "users_needs.py:1 in <module>" in output
+    assert "help:" not in output
