@@ -19,7 +19,7 @@ from calculus.communication import move
 from calculus.cotangents import cotangent
 from calculus.effects import Inner
 from calculus.judgments import rule
-from calculus.meshes import AxisMode, Mesh, same_devices
+from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
 from calculus.programs import Equation, Literal, body
 from calculus.refusals import Place, Refused, refuse
@@ -52,7 +52,7 @@ def shard_map(
     program = body(required(parameters, "jaxpr"))
     if outer is None or program is None:
         raise refuse("bad-parameter", "a shard_map has a mesh and a body", place=Place("parameter", name="mesh"))
-    _consistent(outer, scope)
+    as_given(outer, scope.meshes, "mesh")
     manual = outer.in_order(names(required(parameters, "newly_manual_axes"), "newly_manual_axes"))
     for axis in manual:
         if axis not in outer:
@@ -131,23 +131,6 @@ def _settled(
             if agree(outward(type), printed):
                 return type
     return inside.types[-1]
-
-
-def _consistent(outer: Mesh, scope: Scope) -> None:
-    same_devices(outer, scope.mesh)
-    for axis in outer.axes:
-        for known in (scope.mesh, *scope.others):
-            there = known.by_name.get(axis.name)
-            if there is None or there.size is None or there.size == axis.size:
-                break
-        else:
-            raise refuse(
-                "bad-mesh",
-                f"the shard_map's mesh is ({outer}), and axis {axis.name} has another size in ({scope.mesh})",
-                because="a program runs on one number of devices",
-                help=f"give the mesh {outer}",
-                place=Place("parameter", name="mesh"),
-            )
 
 
 def _specs(parameters, name: str, count: int) -> list[Spec]:  # type: ignore[no-untyped-def]

@@ -14,9 +14,10 @@ from typing import TypeAlias, cast
 from calculus.bodies import Result, Several, agree
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
-from calculus.meshes import Axis, AxisMode, Mesh, one_size_each, same_devices
+from calculus.meshes import Axis, AxisMode, Mesh, as_given, one_size_each, same_devices
+from calculus.parameters import mesh as mesh_of
 from calculus.primitives import TABLE
-from calculus.programs import Atom, Equation, Literal, Program
+from calculus.programs import Atom, Call, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, RefType, Type
@@ -63,6 +64,11 @@ class Scope:
         self.others = others
         self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
         self.chosen: dict[Type, Mesh] = {}
+
+    @property
+    def meshes(self) -> tuple[Mesh, ...]:
+        """The mesh in context, and the others."""
+        return (self.mesh, *self.others)
 
     def mesh_of(self, type: Type) -> Mesh:
         """The mesh of a type: the first, from the one in context on, that has all its axes. The type is checked to be
@@ -178,6 +184,7 @@ class Checker:
             return self._judge_several(equation, operands, scope)
         try:
             self._printed_well(equation, scope)
+            self._meshes_agree(equation, scope)
             if None in operands:
                 # A refusal before this one left an operand without a type.
                 return Typing(equation.types), ()  # type: ignore[arg-type]
@@ -256,6 +263,14 @@ class Checker:
                 except Refused as refused:
                     refused.refusal.place = refused.refusal.place.of("binder", index)
                     raise
+
+    def _meshes_agree(self, equation: Equation, scope: Scope) -> None:
+        """A sharding in a parameter is about the mesh that it prints, and that is one of those in scope."""
+        for name, value in equation.parameters.items_in_order:
+            if isinstance(value, Call) and value.name == "NamedSharding":
+                printed = mesh_of(value.keyword("mesh"), name)
+                if printed is not None:
+                    as_given(printed, scope.meshes, name)
 
     def _inferred_well(self, equation: Equation, typing: Typing, scope: Scope) -> None:
         """A type that is inferred and not printed may ask for a placement that does not divide."""

@@ -16,11 +16,11 @@ from calculus.handovers import handovers
 from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
 from calculus.loops import scan
-from calculus.meshes import AxisMode, same_devices
+from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.opaque import assume, declared, opaque
 from calculus.parameters import mesh
 from calculus.programs import Equation
-from calculus.refusals import Place, refuse
+from calculus.refusals import refuse
 from calculus.resharding import device_put, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
 from calculus.uses import Operand, operand_type
@@ -67,7 +67,7 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     name = equation.parameters.get("name")
     label = f"{equation.primitive} {name}" if isinstance(name, str) else equation.primitive
     check_formats(equation.parameters, operands, equation.types)
-    inside = checker.scope_on(_context(checker, equation, scope), scope)
+    inside = checker.scope_on(_context(equation, scope), scope)
     checked = enter(checker, program, inside, operands, label)
     types = leave(checker, equation, checked.types, label)
     if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
@@ -77,34 +77,14 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     return Typing(types, asked.moves), (inner,), True  # type: ignore[arg-type]
 
 
-def _context(checker: Checker, equation: Equation, scope: Scope):  # type: ignore[no-untyped-def]
+def _context(equation: Equation, scope: Scope) -> Mesh:
     """The mesh that a call sets for its body: its sizes must be those given, its modes are its own, except that what is
     manual stays so (JAX prints the modes outside the shard_map). Seeds B8, B9."""
     found = mesh(equation.parameters.get("ctx_mesh"), "ctx_mesh")
     if found is None or not found.axes:
         return scope.mesh
     manual = {axis.name: axis.mode for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL}
-    return consistent(found.with_modes(manual, scope.mesh.tracked), scope, "ctx_mesh")
-
-
-def consistent(found, scope: Scope, name: str):  # type: ignore[no-untyped-def]
-    """A printed mesh, whose sizes must not contradict the mesh in context. Refuses `bad-mesh`."""
-    same_devices(found, scope.mesh)
-    for axis in found.axes:
-        known = scope.mesh.by_name.get(axis.name)
-        if known is not None and known.size is not None and known.size != axis.size and not _elsewhere(axis, scope):
-            raise refuse(
-                "bad-mesh",
-                f"{name} says axis {axis.name} has size {axis.size}; the mesh given says {known.size}",
-                because="a program runs on one number of devices",
-                help=f"give the mesh {found}",
-                place=Place("parameter", name=name),
-            )
-    return found
-
-
-def _elsewhere(axis, scope: Scope) -> bool:  # type: ignore[no-untyped-def]
-    return any(axis.name in other and other.by_name[axis.name].size == axis.size for other in scope.others)
+    return as_given(found.with_modes(manual, scope.mesh.tracked), scope.meshes, "ctx_mesh")
 
 
 @rule

@@ -7,12 +7,12 @@ code; types say `V`, `U` or `R`). Seed B6, B7; A42.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from calculus.refusals import refuse
+from calculus.refusals import Place, refuse
 
 LARGEST: Final = 1_000_000
 """The most devices of a mesh: more than anyone has."""
@@ -125,6 +125,23 @@ def same_devices(one: Mesh, other: Mesh) -> None:
         because="one program runs on one number of devices: a mesh may rename and regroup its axes, not add devices",
         help="give both meshes the same number of devices",
     )
+
+
+def as_given(printed: Mesh, given: Sequence[Mesh], name: str) -> Mesh:
+    """A mesh that a parameter prints, whose axes have the sizes that the given meshes (the one in context first) say.
+    Refuses `bad-mesh`."""
+    same_devices(printed, given[0])
+    for axis in printed.axes:
+        sizes = [mesh.by_name[axis.name].size for mesh in given if axis.name in mesh]
+        if sizes and axis.size not in sizes and None not in sizes:
+            raise refuse(
+                "bad-mesh",
+                f"{name} says axis {axis.name} has size {axis.size}; the mesh given says {sizes[0]}",
+                because="a program runs on one number of devices",
+                help=f"give the mesh {printed}",
+                place=Place("parameter", name=name),
+            )
+    return printed
 
 
 def one_size_each(meshes: Iterable[Mesh]) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from calculus.bodies import settle
 from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
+from calculus.meshes import AxisMode
 from calculus.primitives import TABLE
 from calculus.programs import Equation, Program
 from calculus.refusals import Family, Refusal, Refused
@@ -140,7 +141,8 @@ def _report(name: str, traced: Trace, program: Program, examined: Examined, line
         _in_their_words(refusal, site, attribution, known, lines) for refusal, site in examined.checker.refusals
     ]
     seen = (*program.input_types, *examined.checker.scope.chosen)
-    unsharded = not traced.meshes or all(getattr(type, "plain", True) for type in seen)
+    explicit = any(axis.mode is AxisMode.EXPLICIT for mesh in traced.meshes for axis in mesh.axes)
+    unsharded = not explicit and all(getattr(type, "plain", True) for type in seen)
     said = notes(
         examined, lambda sizes: f"give mesh='{sizes}'", lambda equation: _where(lines, equation.line)[0] or "somewhere"
     )

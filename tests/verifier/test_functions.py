@@ -259,6 +259,13 @@ def test_unsharded_code_says_so_first() -> None:
     assert "auto mode" in str(report).splitlines()[1]
 
 
+def test_replicated_on_explicit_axes_is_no_auto_mode() -> None:
+    """The types say all: every device computes everything, and nothing is left to the compiler."""
+    report = verifier.check(lambda a, b: a @ b, struct(8, 8), struct(8, 8))
+    assert (report.verdict, report.communication) == ("ok", [])
+    assert not any("auto" in note for note in report.notes)
+
+
 def test_auto_axes_beside_explicit_ones() -> None:
     """The explicit axis costs 4 bytes, one float. The other is left to the compiler, and that is said."""
     mesh = AbstractMesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit, AxisType.Auto))
