@@ -133,6 +133,19 @@ def leave(
     return tuple(found)
 
 
+def unchanged(equation: Equation, type: Type, because: str) -> None:
+    """The one result has the operand's type. Refuses `inconsistent-type`."""
+    result = equation.types[0]
+    if not agree(type, result):
+        raise refuse(
+            "inconsistent-type",
+            f"the result is printed as {result}; the operand is {type}",
+            because=because,
+            help=f"bind it at {type}",
+            place=Place("binder", 0),
+        )
+
+
 def counted(results: Sequence[object], equation: Equation, what: str) -> None:
     """Every result is bound. Refuses `arity`."""
     if len(results) != len(equation.types):

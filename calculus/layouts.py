@@ -13,13 +13,14 @@ import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from calculus.bodies import unchanged
 from calculus.judgments import need, rule
 from calculus.parameters import bad, integer, required, sequence
 from calculus.programs import Call, Equation, Literal, Parameters, Value, Word
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
-from calculus.types import ArrayType, Type, same
-from calculus.uses import Operand
+from calculus.types import ArrayType, Type
+from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -152,17 +153,9 @@ def layout_constraint(
         lambda: f"layout_constraint has one operand and one result, not {len(operands)} and {len(equation.types)}",
         because="a layout is that of one array",
     )
-    operand, result = operands[0], equation.types[0]
-    type = operand.type if isinstance(operand, Literal) else operand
+    type = operand_type(operands[0])
     if not isinstance(type, ArrayType):
         raise refuse("dtype", f"layout_constraint of {type}, which is not an array", place=Place("operand", 0))
     _orders(read_layout(required(equation.parameters, "layout"), "layout"), type, "layout")
-    if result is not None and not same(result, type):
-        raise refuse(
-            "inconsistent-type",
-            f"the result is printed as {result}; the operand is {type}",
-            because="a layout is no part of a type, and nothing else changes",
-            help=f"bind it at {type}",
-            place=Place("binder", 0),
-        )
+    unchanged(equation, type, "a layout is no part of a type, and nothing else changes")
     return Typing((type,)), (), True

@@ -93,5 +93,5 @@ def assume(
             help="write the result's type after its name",
             place=Place("binder", index),
         )
-    checker.assumed[equation.primitive] = checker.assumed.get(equation.primitive, 0) + 1
+    checker.assume(equation.primitive)
     return Typing(equation.types), (), False  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from calculus.bodies import unchanged
 from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move
 from calculus.concrete import type_of
 from calculus.judgments import need, rule
@@ -14,7 +15,7 @@ from calculus.parameters import Spec, mesh, required, sequence, spec
 from calculus.programs import Call, Equation, Value
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
-from calculus.types import ArrayType, Type, array_type, same
+from calculus.types import ArrayType, Type, array_type
 from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
@@ -236,15 +237,7 @@ def sharding_constraint(
                 place=Place("parameter", name="sharding"),
             )
         hints = _asserted(source, asked, where)
-    result = equation.types[0]
-    if result is not None and not same(result, source):
-        raise refuse(
-            "inconsistent-type",
-            f"the result is printed as {result}; the operand is {source}",
-            because="a constraint does not change the type",
-            help=f"bind it at {source}",
-            place=Place("binder", 0),
-        )
+    unchanged(equation, source, "a constraint does not change the type")
     checker.compiler_axes.update(hints)
     moved = (Collective(UNKNOWN, tuple(hints), None, None, COMPILER),) if hints else ()
     return Typing((source,), moved), (), True
