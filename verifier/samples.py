@@ -27,10 +27,13 @@ WIDE: Final[Mapping[str, str]] = {**NARROW, "f": "f64", "c": "c128"}
 
 
 class Sample(NamedTuple):
-    """One call. operands, results: plain types; of the results only those that a text would have to print, `None` for the others. ranges: for
-    each operand the numbers that it is about (the places in an array, the domain of a function): from the first to the
-    second, excluded; `None` for any. kind: the class of dtypes that it is a sample for. number: which of the calls of
-    this primitive."""
+    """One call.
+
+    operands, results: plain types; of the results only those that a text would have to print, `None` for the others.
+    ranges: for each operand the numbers that it is about (the places in an array, the domain of a function): from the
+        first to the second, excluded; `None` for any.
+    kind: the class of dtypes that it is a sample for. number: which of the calls of this primitive.
+    """
 
     primitive: str
     operands: tuple[ArrayType, ...]
@@ -170,7 +173,10 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _call("?[4,8] ?[]", padding_config=((-1, 3, 0), (0, 0, 0))),
     ),
     "concatenate": (_call("?[4,8] ?[4,2]", dimension=1), _call("?[4,8] ?[2,8] ?[2,8]", dimension=0)),
-    "split": (_call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)), _call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2))),
+    "split": (
+        _call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)),
+        _call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2)),
+    ),
     "rev": (_call("?[4,8]", dimensions=(1,)), _call("?[4,8,2]", dimensions=(0, 2))),
     "dot_general": (
         _call("?[4,8] ?[8,2]", dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=None),
