@@ -1,5 +1,4 @@
-"""How things are measured: CPU time of this process, contestants in turn within each round, and nothing
-remembered unless it is said."""
+"""How things are measured: CPU time of this process, contestants in turn within each round, nothing remembered."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -64,19 +63,19 @@ def load() -> None:
                 importlib.import_module(found.name)
 
 
-def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int, remembering: Container[str] = ()) -> Runs:
-    """Run all contestants once per round, in an order that moves on by one each round, with the garbage collector off
-    for all, and from cleared caches, except for those that are `remembering`."""
+def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
+    """Run all contestants once per round, in an order that moves on by one each round, from cleared caches and with
+    the garbage collector off for all."""
     names = list(contestants)
     runs: Runs = {name: [] for name in names}
     for number in range(rounds):
         start = number % len(names)
         for name in names[start:] + names[:start]:
-            runs[name].append(_once(contestants[name], name in remembering))
+            runs[name].append(_once(contestants[name]))
     return runs
 
 
-def _once(contestant: Callable[[], object], remembering: bool) -> float:
+def _once(contestant: Callable[[], object]) -> float:
     """CPU seconds of one run, right after one that does not count: what others, and the collector's walk over all that
     they hold, have left in the processor's caches is nobody's business."""
     gc.collect()
@@ -84,8 +83,7 @@ def _once(contestant: Callable[[], object], remembering: bool) -> float:
     gc.disable()
     try:
         contestant()
-        if not remembering:
-            forget()
+        forget()
         start = time.process_time()
         contestant()
         return time.process_time() - start

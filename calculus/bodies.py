@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from calculus.meshes import Mesh
 from calculus.programs import Equation, Literal, Program, body
+from calculus.reconciling import turned
 from calculus.refusals import Place, refuse
 from calculus.types import ArrayType, Type, same
 from calculus.uses import Operand, operand_type
@@ -78,7 +80,8 @@ def inputs_of(program: Program, count: int) -> tuple[Type | None, ...]:
 def enter(
     checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0
 ) -> Checked:
-    """Check a body against the operands it is given. Refuses `arity` and `inconsistent-type`."""
+    """Check a body against the operands it is given; an input that prints no type has its operand's. Refuses `arity`
+    and `inconsistent-type`."""
     wanted = inputs_of(program, len(operands))
     if len(wanted) != len(operands):
         raise refuse(
@@ -87,6 +90,9 @@ def enter(
             because="every input of a body is one operand",
             place=Place("operand", offset + min(len(wanted), len(operands)) - 1),
         )
+    if None in wanted:
+        program = checker.at(program, [operand_type(one, type) for one, type in zip(operands, wanted, strict=True)])
+        wanted = inputs_of(program, len(operands))
     checked = checker.body(program, scope)
     for index, (operand, type) in enumerate(zip(operands, wanted, strict=True)):
         given = operand_type(operand, type)
@@ -95,19 +101,16 @@ def enter(
                 "inconsistent-type",
                 f"input {index} of {what} is {type}; the operand is {given}",
                 because="a body is checked once, at the types its inputs are printed with",
-                help=_reconcile(given, type),
+                help=_reconcile(given, type, scope.mesh),
                 place=Place("operand", offset + index),
             )
     return checked
 
 
-def _reconcile(given: Type | None, wanted: Type | None) -> str:
-    if (
-        isinstance(given, ArrayType)
-        and isinstance(wanted, ArrayType)
-        and (given.shape, given.dtype) == (wanted.shape, wanted.dtype)
-    ):
-        return f"reshard the operand to {wanted} first, or print the body for {given}"
+def _reconcile(given: Type | None, wanted: Type | None, mesh: Mesh) -> str:
+    way = turned(given, wanted, mesh) if isinstance(given, ArrayType) and isinstance(wanted, ArrayType) else None
+    if way is not None and wanted is not None:
+        return f"{way.of('the operand', wanted)}, or print the body for {given}"
     return f"give it a value of type {wanted}, or print the body for {given}"
 
 

@@ -81,6 +81,7 @@ def shard_map(
             because="every input of a body is one operand, and what a device holds of it follows from its spec",
             help="pass what the body closes over as an argument, with an in_spec of its own",
         )
+    inside: list[Type | None] = []
     for index, (operand, asked, type) in enumerate(zip(operands, ins, wanted, strict=True)):
         found = _inward(operand_type(operand, type), asked, index, outer, manual, tracked)
         if type is not None and found is not None and not same(found, type):
@@ -93,15 +94,18 @@ def shard_map(
             )
         if tracked and not scope.mesh.tracked:
             checker.assumptions += _silent(found, around)
+        inside.append(found)
+    if None in wanted:
+        program = checker.at(program, inside)
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
     outs = _specs(parameters, "out_specs", len(checked.types))
     counted(checked.types, equation, "the body of the shard_map")
     results: list[Type | None] = []
-    for index, (inside, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
+    for index, (given, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
         outward = partial(_outward, asked=asked, index=index, outer=outer, manual=manual, tracked=tracked)
-        result = outward(_settled(checker, inside, printed, outward))
-        if result is None and printed is None and isinstance(inside, Literal):
-            raise undetermined(inside, index, "the shard_map")
+        result = outward(_settled(checker, given, printed, outward))
+        if result is None and printed is None and isinstance(given, Literal):
+            raise undetermined(given, index, "the shard_map")
         if not agree(result, printed):
             raise refuse(
                 "inconsistent-type",

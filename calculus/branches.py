@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calculus.bodies import Formed, agree, enter, inputs_of, leave, program_of, settle
+from calculus.bodies import Formed, Result, agree, enter, inputs_of, leave, program_of, settle
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode
 from calculus.parameters import integer, required
 from calculus.programs import Equation, Programs, body
+from calculus.reconciling import reconciled
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
 from calculus.types import ArrayType, Type, array_type
@@ -38,7 +39,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     checked = [
         enter(checker, program, scope, operands[1:], f"branch {index}", 1) for index, program in enumerate(programs)
     ]
-    first = _one_type(checker, equation, checked)
+    first = _one_type(checker, equation, checked, scope)
     predicate = operand_type(operands[0])
     _decides(predicate, first, "the predicate", ("i32", "bool", "u32", "i64"), operands[0])
     if isinstance(predicate, ArrayType) and predicate.dtype == "bool" and len(programs) != 2:
@@ -55,7 +56,9 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     return Typing(types), inner, False  # type: ignore[arg-type]
 
 
-def _one_type(checker: Checker, equation: Equation, branches: Sequence[Checked]) -> tuple[Type | None, ...]:
+def _one_type(
+    checker: Checker, equation: Equation, branches: Sequence[Checked], scope: Scope
+) -> tuple[Type | None, ...]:
     """The types of the results, the same in every branch. Refuses `branch-types`."""
     counts = [len(branch.types) for branch in branches]
     for index, count in enumerate(counts):
@@ -73,7 +76,7 @@ def _one_type(checker: Checker, equation: Equation, branches: Sequence[Checked])
                     "branch-types",
                     f"result {position} is {first[position]} in branch 0 and {type} in branch {index}",
                     because="whichever branch runs, what follows reads the result at one type",
-                    help=f"cast or reshard it in branch {index} to {first[position]}, or in branch 0 to {type}",
+                    help=reconciled(type, first[position], f"it in branch {index}", "it in branch 0", scope.mesh),
                     place=Place("parameter", name="branches"),
                 )
             first[position] = type if first[position] is None else first[position]
@@ -119,8 +122,8 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
             because="every carry that goes into an iteration comes out of it",
             place=Place("parameter", name="body_jaxpr"),
         )
-    befores = inputs_of(program, counts[1] + len(carry))[counts[1] :]
-    afters = carried(checker, befores, inside.types, "the while loop", held)
+    befores = inputs_of(inside.program, counts[1] + len(carry))[counts[1] :]
+    afters = carried(checker, befores, inside.types, "the while loop", held, scope)
     decides = settle(checker, condition.types[0], _BOOL)
     _decides(decides, afters, "the while condition", ("bool",))
     _converge(checker, decides, (condition, inside), "the while condition", scope)
@@ -129,7 +132,14 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     return Typing(types), inner, False  # type: ignore[arg-type]
 
 
-def carried(checker: Checker, befores, afters, what: str, first: int) -> list[Type | None]:  # type: ignore[no-untyped-def]
+def carried(
+    checker: Checker,
+    befores: Sequence[Type | None],
+    afters: Sequence[Result],
+    what: str,
+    first: int,
+    scope: Scope,
+) -> list[Type | None]:
     """The types of carries, the same before and after an iteration. Refuses `carry-type` at operand `first` + k."""
     found: list[Type | None] = []
     for index, (before, result) in enumerate(zip(befores, afters, strict=True)):
@@ -139,7 +149,7 @@ def carried(checker: Checker, befores, afters, what: str, first: int) -> list[Ty
                 "carry-type",
                 f"carry {index} of {what} is {before} before an iteration and {after} after it",
                 because="every iteration starts from what the one before it ends with, at one type",
-                help=f"cast or reshard the initial value to {after}, or the body's result to {before}",
+                help=reconciled(before, after, "the initial value", "the body's result", scope.mesh),
                 place=Place("operand", first + index),
             )
         found.append(after)

@@ -71,24 +71,28 @@ class Scope:
         return (self.mesh, *self.others)
 
     def mesh_of(self, type: Type) -> Mesh:
-        """The mesh of a type: the first, from the one in context on, that has all its axes. The type is checked to be
-        well formed on it. Raises `Refused` where it is not."""
+        """The mesh of a type: the first, from the one in context on, that has all its axes and hides none of them. The
+        type is checked to be well formed on it. Raises `Refused` where it is not. Seeds B10, B36."""
         found = self.chosen.get(type)
         if found is None:
             array = type.inner if isinstance(type, RefType) else type
             found = self.mesh
             if isinstance(array, ArrayType) and not array.plain:
                 mentioned = array.mentioned
-                found = next(
-                    (mesh for mesh in (self.mesh, *self.others) if all(axis in mesh for axis in mentioned)), found
-                )
+                having = [mesh for mesh in self.meshes if all(axis in mesh for axis in mentioned)]
+                found = next((mesh for mesh in having if mesh.shows(mentioned)), having[0] if having else found)
             well_formed(type, found)
             self.chosen[type] = found
         return found
 
     def inside(self, mesh: Mesh) -> Scope:
-        """The scope of a body whose context mesh is another one."""
-        return self if mesh == self.mesh else Scope(mesh, self.others)
+        """The scope of a body whose context mesh is another one. What is manual there is so on every mesh."""
+        if mesh == self.mesh:
+            return self
+        manual = {axis.name: axis.mode for axis in mesh.axes if axis.mode is AxisMode.MANUAL}
+        if not manual:
+            return Scope(mesh, self.others)
+        return Scope(mesh, tuple(other.with_modes(manual, mesh.tracked) for other in self.others))
 
 
 class Checker:
@@ -104,6 +108,7 @@ class Checker:
         self._bodies: dict[tuple[int, Scope], Checked] = {}
         self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}
         self._keep: list[Program] = []
+        self._at: dict[tuple[int, tuple[Type | None, ...]], Program] = {}
         self._depth = 0
 
     def check(self, program: Program) -> Checked:
@@ -137,6 +142,15 @@ class Checker:
                 found = self._bodies[key] = self._walk(program, scope)
             finally:
                 self._depth -= 1
+            self._keep.append(program)
+        return found
+
+    def at(self, program: Program, types: Sequence[Type | None]) -> Program:
+        """A body at the types that it is given, where its inputs print none: one program for the same types."""
+        key = (id(program), tuple(types))
+        found = self._at.get(key)
+        if found is None:
+            found = self._at[key] = program.at(types)
             self._keep.append(program)
         return found
 
@@ -352,20 +366,27 @@ def _twice(name: str, place: Place) -> Refused:
 
 
 def _common_mesh(equation: Equation, operands: Sequence[Operand], scope: Scope) -> Mesh:
-    """The one mesh on which operands and results live. Seed B17."""
+    """The one mesh on which operands and results live; of meshes that differ in modes only, the one that shows all
+    their axes. Seeds B17, B36."""
     found: Mesh | None = None
+    mentioned: dict[str, None] = {}
     for index, operand in enumerate((*operands, *equation.types)):
         if not isinstance(operand, ArrayType) or operand.plain:
             continue
         mesh = scope.mesh_of(operand)
+        mentioned.update(dict.fromkeys(operand.mentioned))
         if found is not None and mesh is not found:
-            raise refuse(
-                "mixed-meshes",
-                f"{operand} is on the mesh ({mesh}), an array beside it on ({found})",
-                because="devices are numbered by one mesh at a time, so blocks on two meshes do not line up",
-                help="reshard one of the arrays to the other's mesh",
-                place=Place("operand", index) if index < len(operands) else Place("binder", index - len(operands)),
-            )
+            alike = [one for one in scope.meshes if found.grid == mesh.grid == one.grid]
+            shown = next((one for one in alike if one.shows(mentioned)), None)
+            if shown is None:
+                raise refuse(
+                    "mixed-meshes",
+                    f"{operand} is on the mesh ({mesh}), an array beside it on ({found})",
+                    because="devices are numbered by one mesh at a time, so blocks on two meshes do not line up",
+                    help="reshard one of the arrays to the other's mesh",
+                    place=Place("operand", index) if index < len(operands) else Place("binder", index - len(operands)),
+                )
+            mesh = shown
         found = mesh
     return found or scope.mesh
 

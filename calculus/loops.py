@@ -45,8 +45,8 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     slices = [*operands[:held], *(_slice_of(xs, length, held + k) for k, xs in enumerate(operands[held:]))]
     checked = enter(checker, program, scope, slices, label)
     counted(checked.types, equation, label)
-    befores = inputs_of(program, len(slices))[constants : constants + carries]
-    after = carried(checker, befores, checked.types[:carries], label, constants)
+    befores = inputs_of(checked.program, len(slices))[constants : constants + carries]
+    after = carried(checker, befores, checked.types[:carries], label, constants, scope)
     printed = [_slice_type(type) for type in equation.types[carries:]]
     kept = [settle(checker, result, wanted) for result, wanted in zip(checked.types[carries:], printed, strict=True)]
     stacked = [_stacked(type, length) or result for type, result in zip(kept, checked.types[carries:], strict=True)]

@@ -97,6 +97,15 @@ class Mesh:
         axis = self.by_name.get(name)
         return AxisMode.EXPLICIT if axis is None else axis.mode
 
+    @property
+    def grid(self) -> tuple[tuple[str, int | None], ...]:
+        """The axes without their modes: which device has which coordinates."""
+        return tuple((axis.name, axis.size) for axis in self.axes)
+
+    def shows(self, names: Iterable[str]) -> bool:
+        """Whether types may mention these axes: none of them is auto."""
+        return all(self.mode(name) is not AxisMode.AUTO for name in names)
+
     def in_order(self, names: Iterable[str]) -> tuple[str, ...]:
         """The given axes in the mesh's order; axes the mesh lacks come last, in the order given."""
         names = tuple(names)

@@ -11,7 +11,7 @@ Parameter values are plain data, decoded as far as they are understood and verba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -285,6 +285,18 @@ class Program:
         self.outputs = outputs
         self.effects = effects
         self.line = line
+
+    def at(self, types: Sequence[Type | None]) -> Program:
+        """The program whose last inputs (constants stand before them) have these types where they print none."""
+        printed = (*self.constant_types, *self.input_types)
+        skipped = len(printed) - len(types)
+        given = (*printed[:skipped], *types)
+        filled = tuple(one if own is None else own for own, one in zip(printed, given, strict=True))
+        held = len(self.constants)
+        return Program(
+            self.constants, filled[:held], self.inputs, filled[held:], self.equations, self.outputs, self.effects,
+            self.line,
+        )  # fmt: skip
 
     def _key(self) -> tuple[object, ...]:
         return (

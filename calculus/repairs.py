@@ -71,6 +71,8 @@ def repairs(
     ]
     found: list[Repair] = []
     for changed in _choices(movable):
+        if found and len(changed) > 1:
+            break
         for ends in product(_CASTS, repeat=len(changed)):
             trial = list(states)
             for index, end in zip(changed, ends, strict=True):
@@ -85,8 +87,6 @@ def repairs(
             results = q.results(trial)
             if results and (wanted is None or wanted in results or wanted not in _FIRM):
                 found.append(_priced(axis, zip(changed, ends, ways, strict=True), arrays, mesh))
-        if found:
-            break
     return sorted(found, key=lambda repair: repair.wire)[:_OFFERED]
 
 

@@ -3,14 +3,14 @@ B35."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from calculus.bodies import unchanged
 from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move
 from calculus.concrete import type_of
 from calculus.judgments import need, rule
-from calculus.meshes import AxisMode, Mesh
+from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.parameters import Spec, mesh, required, sequence, spec
 from calculus.programs import Call, Equation, Value
 from calculus.refusals import Place, refuse
@@ -33,7 +33,8 @@ def reshard(
         Γ ⊢ reshard x : σ ▷ move(τ, σ)
 
     The target is not printed, so the printed type says it. The value is kept: pending sums that σ does not have are
-    finished, casts down the chain R ≼ S ≼ U are free, and dims move.
+    finished, casts down the chain R ≼ S ≼ U are free, and dims move. Where the axes of a region change to auto or back,
+    what moves along them is the compiler's choice.
     """
     _single(equation, operands, "reshard")
     target = equation.types[0]
@@ -81,9 +82,35 @@ def reshard(
         help="name a mesh over as many devices",
         place=Place("binder", 0),
     )
+    changing = _changing(equation, scope)
+    if changing:
+        checker.compiler_axes.update(changing)
+        chosen = _chosen(source, target, changing)
+        source, shown = (array.without(changing) for array in (source, target))
+        moved = () if source.plain else _moved(source, shown, scope)
+        return Typing((target,), (*moved, *chosen)), (), True
     if source.plain:
         return Typing((target,)), (), True
     return Typing((target,), _moved(source, target, scope)), (), True
+
+
+def _changing(equation: Equation, scope: Scope) -> dict[str, bool]:
+    """The axes that are auto on one side of a reshard only, each with whether it is so before it: a region in which the
+    compiler chooses begins or ends there. JAX prints the meshes of neither side, so this is known of its objects only.
+    Seeds B29, B32, B36."""
+    sides = [mesh(equation.parameters.get(name), name) for name in ("source_mesh", "target_mesh")]
+    before, after = (None if side is None else as_given(side, scope.meshes, "target_mesh") for side in sides)
+    if before is None or after is None:
+        return {}
+    modes = ((axis.name, axis.mode, after.mode(axis.name)) for axis in before.axes if axis.name in after)
+    return {name: old is AxisMode.AUTO for name, old, new in modes if (old is AxisMode.AUTO) != (new is AxisMode.AUTO)}
+
+
+def _chosen(source: ArrayType, target: ArrayType, changing: Mapping[str, bool]) -> tuple[Collective, ...]:
+    """What the compiler may have to move where a region begins or ends: along an axis that ends to be auto the target
+    says how the result lies; along one that begins to be so a cut or pending value may change place."""
+    axes = tuple(axis for axis, auto in changing.items() if auto or source.state(axis) in ("S", "U"))
+    return (Collective(UNKNOWN, axes, None, None, COMPILER).of(0),) if axes else ()
 
 
 def _moved(

@@ -182,8 +182,9 @@ class _Question(NamedTuple):
         found = repairs(axis, states, self.use.arrays, said, self.q, self.use.mesh)
         others = repairs(axis, states, self.use.arrays, None, self.q, self.use.mesh)
         ways += map(str, found or others)
-        if found and others and others[0] not in found and not ways[0].startswith("bind"):
-            ways.append(f"with another result, {others[0]}")
+        another = next((one for one in others if one not in found), None)
+        if found and another is not None and not ways[0].startswith("bind"):
+            ways.append(f"with another result, {another}")
         return "; or ".join(ways) or f"finish what is pending along {axis} first, with a reshard"
 
 

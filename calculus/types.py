@@ -10,6 +10,7 @@ unreduced (U, of kind sum, max or min) or, in manual mode, varying (V). Seeds A1
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, TypeAlias
 
 Dim: TypeAlias = "int | str"
@@ -142,6 +143,17 @@ class ArrayType:
     def mentioned(self) -> Axes:
         """Every axis this type mentions, in the order printed."""
         return self.sharded + self.varying + self.unreduced + self.reduced
+
+    def without(self, names: Collection[str]) -> ArrayType:
+        """The same type with some axes left out."""
+        states = (
+            (axis for axis in axes if axis not in names)
+            for axes in (*self.axes, self.varying, self.unreduced, self.reduced)
+        )
+        *lists, varying, unreduced, reduced = map(tuple, states)
+        return array_type(
+            self.dtype, self.shape, tuple(lists), varying, unreduced, reduced, self.kind, self.memory, self.weak
+        )
 
     def state(self, axis: str) -> str:
         """The state along a mesh axis: `S` (sharded), `V`, `U`, `R` or `N`."""

@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from calculus.bodies import settle
+from calculus.checking import Checker
 from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
 from calculus.meshes import AxisMode
 from calculus.primitives import TABLE
-from calculus.programs import Equation, Program
+from calculus.programs import Document, Equation, Program
 from calculus.refusals import Family, Refusal, Refused
 from calculus.types import Type
 from verifier.attribution import Attribution
@@ -83,8 +84,11 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     `data=512,model=8`; without it the mesh in context, else that of the arguments. Declarations of the project at hand
     (`verifier.rules_files`) join the table first.
 
+    A function that JAX refuses at these types, and traces where the arguments are copies on every device, is checked as
+    traced there, its types inferred from the arguments on: the report says so, and refuses in our words, or does not.
+
     Raises `TypeError` for what cannot be traced, `calculus.refusals.Refused` for an impossible mesh, `BadRules`, and
-    what JAX raises when it traces. What the types refuse is in the report.
+    what else JAX raises when it traces. What the types refuse is in the report.
     """
     from verifier.rules_files import load_rules
     from verifier.with_jax.lines import Lines
@@ -99,12 +103,36 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
+        report = _inferred(f, args, kwargs, mesh, error)
+        if report is not None:
+            return report
         error.__traceback__ = _theirs(error.__traceback__)
         raise
     objects = Objects(traced.program)
     program = objects.program(objects.main)
     examined = examine(program, ObjectChecker(traced.meshes, objects))
     return _report(_name(f), traced, program, examined, Lines(objects.as_converted()))
+
+
+def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> FunctionReport | None:
+    """The report on a function that JAX refuses at its arguments' types: see `verifier.with_jax.untyped`."""
+    from verifier.with_jax.convert import Converted
+    from verifier.with_jax.lines import Lines
+    from verifier.with_jax.untyped import untyped
+
+    found = untyped(f, args, kwargs, mesh)
+    if found is None:
+        return None
+    examined = examine(found.program, Checker(found.trace.meshes))
+    lines = Lines(Converted(Document((), found.program), found.conversion.origins))
+    report = _report(_name(f), found.trace, found.program, examined, lines)
+    said = ": ".join(filter(None, (type(error).__name__, str(error).strip().partition("\n")[0])))
+    report.notes.insert(
+        0,
+        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, and the types are "
+        "inferred from the arguments on",
+    )
+    return report
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:

@@ -141,6 +141,15 @@ def test_what_is_refused_exits_with_1() -> None:
     assert "(operand 0, x, is a; operand 1 is b)" in result.output
 
 
+def test_what_jax_does_not_trace_is_refused_in_our_words() -> None:
+    """f32[8], 32 bytes."""
+    result = run("users_steps:unreduced")
+    assert result.exit_code == 1
+    assert "note: JAX does not trace this at these types (" in result.output
+    assert "unsound: cos of (unreduced) along data reads back wrong (operand 0, x, is x)" in result.output
+    assert "help: reshard operand 0 to f32[8] (all-reduce over data of 32 bytes forward" in result.output
+
+
 def test_a_mesh_from_the_command_line() -> None:
     result = run("users_steps:bare", "--mesh", "rows=2")
     assert result.exit_code == 0
@@ -158,7 +167,6 @@ def test_a_mesh_from_the_command_line() -> None:
         ("users_steps:returns_no_arguments", "returned a tuple; it should return (f, args) or (f, args, kwargs)"),
         ("users_steps:raises", "users_steps:raises raised ValueError: no data today"),
         ("users_steps:shapes", "cannot be traced: TypeError: dot_general requires contracting dimensions"),
-        ("users_steps:unreduced", "JAX raised this while it traced cos, before anything was checked"),
         ("users_steps:bare", "and no mesh is given: add mesh=..."),
     ],
 )

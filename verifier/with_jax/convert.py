@@ -126,6 +126,7 @@ class Conversion:
 
     def __init__(self, program: Any, printed: bool = True) -> None:
         self.main = program
+        self.printed = printed
         self.shared = definitions(program) if printed else {}
         self.references = {identity: Reference(name) for identity, (name, _) in self.shared.items()}
         self.names = _Names({name for name, _ in self.shared.values()}, _unused(program) if printed else {})
@@ -299,6 +300,18 @@ class Conversion:
                 used.add(model)
                 self.names[variable] = self.binder(model)
 
+    def reshard(self, eqn: Any) -> Equation | None:
+        """Where a region of auto axes begins or ends, the meshes of both sides, which JAX does not print."""
+        if self.printed:
+            return None
+        (operand,), (result,) = eqn.invars, eqn.outvars
+        sides = operand.aval.sharding.mesh, result.aval.sharding.mesh
+        if sides[0] == sides[1] or sides[0].empty or sides[1].empty:
+            return None
+        names = ("source_mesh", "target_mesh")
+        held = Parameters(tuple((name, self.value(name, side)) for name, side in zip(names, sides, strict=True)))
+        return Equation("reshard", held, self.atoms((operand,)), (self.binder(result),), (self.type(result),))
+
     def get(self, eqn: Any) -> Equation | None:
         """`y:T <- x[i]`"""
         (result,), (cell, *indices) = eqn.outvars, eqn.invars
@@ -386,6 +399,7 @@ _SPECIAL: Final = {
     "call_hi_primitive_linearized": Conversion.high_linearized,
     "get": Conversion.get,
     "jit": Conversion.jit,
+    "reshard": Conversion.reshard,
     "swap": Conversion.swap,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -65,19 +66,49 @@ def of_arguments(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def of_program(program: Any) -> Iterator[Any]:
-    """The meshes of a program's inputs and constants, and those in which its equations were made; where it has none,
-    those that its equations, or the bodies in them, name."""
-    found = False
-    for mesh in of_arguments(variable.aval for variable in (*program.invars, *program.constvars)):
-        found = True
-        yield mesh
-    for eqn in program.eqns:
-        mesh = getattr(eqn.ctx, "cur_abstract_mesh", None)
-        if mesh is not None and not mesh.empty:
-            found = True
-            yield mesh
-    if not found:
+    """The meshes of a program's inputs and constants, and those in which its equations were made, the bodies in them
+    included; where it has none, those that its equations name. What a shard_map makes manual has the mode it has
+    around it."""
+    around: dict[str, AxisType] = {}
+    arguments = of_arguments(variable.aval for variable in (*program.invars, *program.constvars))
+    for mesh in itertools.chain(arguments, _made_in(program)):
+        found = _as_around(mesh, around)
+        if found is not None:
+            yield found
+    if not around:
         yield from _named(program)
+
+
+def _made_in(program: Any) -> Iterator[Any]:
+    """The meshes in which equations were made, each once."""
+    seen = {id(program)}
+    known: dict[int, Any] = {}
+    waiting = [program]
+    while waiting:
+        for eqn in waiting.pop().eqns:
+            mesh = getattr(eqn.ctx, "cur_abstract_mesh", None)
+            if mesh is not None and id(mesh) not in known:
+                known[id(mesh)] = mesh
+                if not mesh.empty:
+                    yield mesh
+            for held in eqn.params.values():
+                for value in held if type(held) is tuple else (held,):
+                    if isinstance(value, PROGRAM) and id(opened(value)) not in seen:
+                        seen.add(id(opened(value)))
+                        waiting.append(opened(value))
+
+
+def _as_around(mesh: Any, around: dict[str, Any]) -> Any:
+    """A mesh whose manual axes have the modes that they had before, which `around` remembers; `None` where it does not
+    know them."""
+    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    manual = [name for name, kind in kinds.items() if kind is AxisType.Manual]
+    if any(name not in around for name in manual):
+        return None
+    before = {name: around[name] for name in manual}
+    for name, kind in {**kinds, **before}.items():
+        around.setdefault(name, kind)
+    return mesh.abstract_mesh.update_axis_types(before) if before else mesh
 
 
 def _named(program: Any) -> Iterator[Any]:
