@@ -1,4 +1,5 @@
-"""How things are measured: CPU time of this process, contestants in turn within each round, nothing remembered."""
+"""How things are measured: CPU time of this process, contestants in turn within each round, and nothing
+remembered unless it is said."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -63,19 +64,19 @@ def load() -> None:
                 importlib.import_module(found.name)
 
 
-def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int) -> Runs:
-    """Run all contestants once per round, in an order that moves on by one each round, from cleared caches and with
-    the garbage collector off for all."""
+def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int, remembering: Container[str] = ()) -> Runs:
+    """Run all contestants once per round, in an order that moves on by one each round, with the garbage collector off
+    for all, and from cleared caches, except for those that are `remembering`."""
     names = list(contestants)
     runs: Runs = {name: [] for name in names}
     for number in range(rounds):
         start = number % len(names)
         for name in names[start:] + names[:start]:
-            runs[name].append(_once(contestants[name]))
+            runs[name].append(_once(contestants[name], name in remembering))
     return runs
 
 
-def _once(contestant: Callable[[], object]) -> float:
+def _once(contestant: Callable[[], object], remembering: bool) -> float:
     """CPU seconds of one run, right after one that does not count: what others, and the collector's walk over all that
     they hold, have left in the processor's caches is nobody's business."""
     gc.collect()
@@ -83,7 +84,8 @@ def _once(contestant: Callable[[], object]) -> float:
     gc.disable()
     try:
         contestant()
-        forget()
+        if not remembering:
+            forget()
         start = time.process_time()
         contestant()
         return time.process_time() - start

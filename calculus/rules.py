@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from calculus.communication import Collective, move
+from calculus.communication import ALL_TO_ALL, Collective, move
 from calculus.implied import finished, implied
 from calculus.judgments import rule
 from calculus.meshes import Mesh
@@ -137,14 +137,16 @@ def _regrouped(
     arrays: Sequence[ArrayType | None], derived: tuple[Axes, ...] | None, result: ArrayType, mesh: Mesh
 ) -> tuple[Collective, ...]:
     """A reshape to a target: reshape as derived, then move; where no list is derived, the operand is gathered. What is
-    pending or varying stays so: only dims move."""
+    pending or varying stays so: only dims move. Whether an axis then goes from dim to dim, or the array is gathered
+    and cut anew, a partitioner decides."""
     operand = arrays[0]
     if operand is None or derived == result.axes:
         return ()
     if derived is None:
         bare = _cut(operand, ((),) * operand.rank)
         return tuple(collective.estimated().of(0) for collective in move(operand, bare, mesh))
-    return move(_cut(result, derived), result, mesh)
+    moves = move(_cut(result, derived), result, mesh)
+    return tuple(one.estimated() for one in moves) if any(one.kind == ALL_TO_ALL for one in moves) else moves
 
 
 def _cut(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:

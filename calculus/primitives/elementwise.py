@@ -157,8 +157,11 @@ def _power(site: Site) -> str:
 
 
 def _power_joins(site: Site) -> str:
-    """An odd power keeps the order; an even one turns it below zero, and a negative one breaks it at zero."""
+    """An odd power keeps the order; an even one turns it below zero, and a negative one breaks it at zero. The first
+    power is the number itself."""
     exponent = integer(required(site.parameters, "y"), "y")
+    if exponent == 1:
+        return "x"
     return _IN_ORDER(site) if exponent > 0 and exponent % 2 else ""
 
 

@@ -311,6 +311,18 @@ def _rev_scheme(site: Site) -> Scheme:
     return windowed([shape], shape, dim_numbers(site.parameters, "dimensions", len(shape)))
 
 
+def _reshape(np: Any, p: Any, x: Any) -> Any:
+    return x.reshape(p["new_sizes"])
+
+
+def _squeeze(np: Any, p: Any, x: Any) -> Any:
+    return x.squeeze(p["dimensions"])
+
+
+def _expand(np: Any, p: Any, x: Any) -> Any:
+    return np.expand_dims(x, p["dimensions"])
+
+
 def _rev(np: Any, p: Any, x: Any) -> Any:
     return np.flip(x, p["dimensions"])
 
@@ -366,9 +378,9 @@ SHAPING = (
         same_dtype,
         joins="x",
     ),
-    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, target="sharding", joins="x"),
-    Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype, joins="x"),
-    Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype, joins="x"),
+    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, "sharding", _reshape, joins="x"),
+    Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype, kernel=_squeeze, joins="x"),
+    Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype, kernel=_expand, joins="x"),
     Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice, joins="x", window="halo"),
     Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad, joins="x p", window="halo"),
     Primitive(

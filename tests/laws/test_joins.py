@@ -9,7 +9,7 @@ one. Pieces are drawn from the whole dtype: its ends, infinities, NaN, both zero
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,26 +21,14 @@ from calculus.primitives import TABLE
 from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Site
 from calculus.programs import Parameters, Real, Value, Word
 from calculus.signatures import Signature
-from calculus.types import DTYPES, array_type
-from tests.laws.test_declarations import CASES, DTYPE_OF, PARAMETERS, SHAPE, Case
+from calculus.types import DTYPES, array_type, dtype_class
+from tests.laws.cases import RUN, Case
+from verifier.samples import Sample, samples
 
+SHAPE: Final = (4, 8)
 DEVICES: Final = 3
 TRIALS: Final = 60
 MERGE: Final = {"max": np.maximum.reduce, "min": np.minimum.reduce}
-
-#: what the scheme says and no kernel repeats
-BY_SCHEME: dict[str, Any] = {
-    "broadcast_in_dim": lambda np, p, x: np.broadcast_to(x, (3, *x.shape)),
-    "transpose": lambda np, p, x: x.T,
-    "reshape": lambda np, p, x: x.reshape(-1, 3),
-    "squeeze": lambda np, p, x: x[:1].squeeze(0),
-    "expand_dims": lambda np, p, x: x[None],
-    "dot_general": lambda np, p, x, y: x @ y.T,
-}
-
-#: with these a start is not decided by the size of the window
-SMALLER: dict[str, dict[str, Any]] = {"dynamic_slice": {"slice_sizes": (2, 3)}}
-WINDOW: Final = (2, 3)
 
 #: what numpy's kernel does at places that the operation leaves undefined, so that no mark is declared
 UNDEFINED = {
@@ -65,27 +53,19 @@ def special(dtype: Any) -> list[Any]:
 class Joined(Case):
     """A case whose operands are drawn from the whole dtype."""
 
-    def __init__(self, name: str, kind: str, parameters: dict[str, Any] | None = None) -> None:
-        super().__init__(name, kind)
+    def __init__(self, sample: Sample) -> None:
+        super().__init__(sample)
         self.random = np.random.default_rng(11)
-        given = parameters or SMALLER.get(name) or PARAMETERS.get(name, {})
-        self.parameters = Parameters(tuple(given.items()))
-        self.site = self.site._replace(parameters=self.parameters)
-        self.shapes = [WINDOW if one == "u" else shape for one, shape in zip(self.names, self.shapes, strict=True)]
-        if name == "squeeze":
-            self.shapes = [(1, *SHAPE)]
-        self.signature = Signature.parse(
-            self.primitive.signature(self.site), self.primitive.operands, self.primitive.joins_at(self.site)
-        ).of(len(self.names))
 
     def piece(self, position: int, pending: bool) -> Any:
-        dtype, shape = np.dtype(DTYPES[self.dtypes[position]][0]), self.shapes[position]
-        if self.names[position] in ("i...", "indices"):
-            low, high = (0, 5) if self.names[position] == "i..." else (-2, 9)
-            return self.random.integers(low, high, shape).astype(dtype)
+        dtype, shape, about = self.numpy_dtype(position), self.shapes[position], self.sample.ranges[position]
+        if about is not None and dtype.kind in "iu":
+            return self.random.integers(*about, shape, dtype)
         if dtype.kind == "c":
             real, imag = (self.random.integers(-9, 9, shape) for _ in range(2))
             return (real + 1j * imag).astype(dtype)
+        if dtype.kind == "b":  # some arrays are nearly all true, or false
+            return self.random.random(shape) < self.random.choice([0.1, 0.5, 0.9])
         pool = np.array(special(dtype))
         found = self.random.choice(pool, shape)
         if dtype.kind in "iu":  # the ends alone may be in order by chance
@@ -97,13 +77,6 @@ class Joined(Case):
             # the exponent of `pow`, the bounds of `clamp` and the like: a copy is finite, or NaN
             found = found if pending else np.where(np.isinf(found), 0.75, found)
         return found.astype(dtype)
-
-    def run(self, operands: list[Any]) -> list[Any]:
-        kernel = BY_SCHEME.get(self.primitive.name) or self.primitive.kernel
-        assert kernel is not None
-        with np.errstate(all="ignore"):
-            found = kernel(np, self.parameters, *operands)
-        return [np.asarray(one) for one in (found if isinstance(found, (list, tuple)) else [found])]
 
     def commutes(self, pending: tuple[int, ...], kind: str) -> set[str]:
         """The kinds by which the results on the devices merge to the result of the merged pieces, every time."""
@@ -144,31 +117,47 @@ def _same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def recovered(case: Joined) -> None:
-    """The declaration says what the kernel does, neither more nor less."""
-    for pending in case.sets():
+def recovered(cases: Sequence[Joined]) -> None:
+    """The declaration says what the kernel does, neither more nor less, in calls of which it says the same."""
+    (one, *_) = cases
+    for pending in one.sets():
         for kind in MERGE:
-            found, declared = case.commutes(pending, kind), case.signature.joined(set(pending), kind)
-            names = [case.names[position] for position in pending]
-            if (case.primitive.name, case.kind, pending) in UNDEFINED:
+            found, declared = set(MERGE), one.signature.joined(set(pending), kind)
+            for case in cases:
+                assert case.signature == one.signature
+                found &= case.commutes(pending, kind)
+            names = [one.names[position] for position in pending]
+            if (one.primitive.name, one.kind, pending) in UNDEFINED:
                 assert found, "the kernel needs no exception"
                 assert not declared
                 continue
             assert declared == found, f"a pending {kind} in {names} commutes into {found or 'nothing'}"
 
 
-#: complex numbers, which the first makes, have no order
-NO_ORDER: Final = {("complex", "f"), ("add_any", "b")}
+def alike(name: str, kind: str) -> list[list[Joined]]:
+    """The sample calls on a class of dtypes, together those of which the same is declared."""
+    found: dict[Signature, list[Joined]] = {}
+    for sample in samples(name):
+        if sample.kind == kind and ordered(sample):
+            case = Joined(sample)
+            found.setdefault(case.signature, []).append(case)
+    return list(found.values())
 
-ORDERED = [
-    *((name, kind) for name, kind in CASES if kind != "c" and (name, kind) not in NO_ORDER and TABLE[name].operands),
-    *((name, kind) for name in BY_SCHEME for kind in DTYPE_OF if kind in TABLE[name].accepts and kind != "c"),
-]
+
+def ordered(sample: Sample) -> bool:
+    """Complex numbers have no order, and truth values no sum."""
+    dtypes = (*(type.dtype for type in sample.operands), *TABLE[sample.primitive].dtypes(sample.site))
+    classes = set(map(dtype_class, dtypes))
+    return "c" not in classes and (sample.primitive, sample.kind) != ("add_any", "b")
+
+
+ORDERED = dict.fromkeys((sample.primitive, sample.kind) for sample in RUN if sample.operands and ordered(sample))
 
 
 @pytest.mark.parametrize(("name", "kind"), ORDERED)
 def test_joins_are_those_of_the_kernel(name: str, kind: str) -> None:
-    recovered(Joined(name, kind))
+    for cases in alike(name, kind):
+        recovered(cases)
 
 
 def test_every_declared_join_is_tried() -> None:
@@ -176,10 +165,16 @@ def test_every_declared_join_is_tried() -> None:
     assert {name for name, one in TABLE.items() if one.joins} <= tried
 
 
+def call(name: str, kind: str, **parameters: Value) -> Joined:
+    """The first sample call on a class of dtypes, with other parameters."""
+    sample = next(sample for sample in samples(name) if sample.kind == kind)
+    return Joined(sample._replace(parameters=Parameters(tuple((dict(sample.parameters) | parameters).items()))))
+
+
 @pytest.mark.parametrize(("y", "kind"), [(1, "f"), (2, "f"), (5, "f"), (-1, "f"), (5, "i"), (2, "u")])
 def test_odd_powers_of_floats_commute_and_others_do_not(y: int, kind: str) -> None:
-    case = Joined("integer_pow", kind, {"y": y})
-    recovered(case)
+    case = call("integer_pow", kind, y=y)
+    recovered([case])
     assert bool(case.signature.joins) == ((y, kind) in ((1, "f"), (5, "f")))
 
 
@@ -188,19 +183,15 @@ def test_odd_powers_of_floats_commute_and_others_do_not(y: int, kind: str) -> No
 )
 def test_what_is_filled_with_a_constant_commutes(kind: str, fill: Value) -> None:
     """A constant is its own maximum, whatever it is, as it need not be its own sum."""
-    given = {**PARAMETERS["gather"], "mode": Word("GatherScatterMode.FILL_OR_DROP"), "fill_value": fill}
-    case = Joined("gather", kind, given)
-    recovered(case)
+    case = call("gather", kind, mode=Word("GatherScatterMode.FILL_OR_DROP"), fill_value=fill)
+    recovered([case])
     assert case.signature.joins
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted({name for name, kind in CASES if kind == "c"} | {name for name in BY_SCHEME if "c" in TABLE[name].accepts}),
-)
-def test_complex_numbers_may_only_be_moved(name: str) -> None:
+@pytest.mark.parametrize("sample", [sample for sample in RUN if sample.kind == "c"], ids=str)
+def test_complex_numbers_may_only_be_moved(sample: Sample) -> None:
     """They have no order of their own. Numpy has one all the same, under which what is declared is true."""
-    case = Joined(name, "c")
+    case = Joined(sample)
     for join in case.signature.joins:
         for kind in MERGE:
             assert case.commutes(join.operands, kind) == {kind}
@@ -225,7 +216,7 @@ def test_choices_commute_beside_infinite_copies_too(name: str) -> None:
         def piece(self, position: int, pending: bool) -> Any:
             return super().piece(position, pending=True)
 
-    recovered(Unbounded(name, "f"))
+    recovered([Unbounded(next(sample for sample in samples(name) if sample.kind == "f"))])
 
 
 # --- conversions ------------------------------------------------------------------------------------------------------
@@ -286,4 +277,4 @@ WRONG: Final = [
 def test_a_wrong_mark_is_seen(name: str, kind: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TABLE, name, replace(TABLE[name], joins=wrong))
     with pytest.raises(AssertionError, match="commutes into"):
-        recovered(Joined(name, kind))
+        test_joins_are_those_of_the_kernel(name, kind)

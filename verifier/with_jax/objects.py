@@ -1,6 +1,9 @@
 """Checking JAX's program objects as they are: judgments are looked up by JAX's own types and parameters, and an
 equation becomes a term only where its judgment is new, or where a report shows it.
 
+A judgment without bodies depends on nothing but its own key and the meshes in scope, so it is remembered from one check
+to the next, as JAX remembers what it has traced.
+
 JAX interns types, and a variable carries its own, so that most equations of an unrolled program are one look-up. What
 is judged, and by which rules, is the same as for terms: a new judgment goes through `Checker` like any other.
 """
@@ -10,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from jax.extend.core import Literal
@@ -25,6 +29,18 @@ from calculus.rules import Typing
 from calculus.types import Type
 from verifier.with_jax.convert import Conversion, Converted
 from verifier.with_jax.shared import opened
+
+Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...]]"
+
+#: how many judgments are remembered for one scope, before all are forgotten
+MOST_REMEMBERED: Final = 50_000
+
+
+@lru_cache(maxsize=16)
+def remembered(meshes: tuple[Mesh, ...]) -> dict[tuple[Any, ...], Judgment]:
+    """The judgments without bodies that were made with these meshes in scope: by JAX's primitive, its parameters, and
+    the types of operands and results."""
+    return {}
 
 
 class ObjectProgram(Program):
@@ -100,7 +116,7 @@ class ObjectChecker(Checker):
     def __init__(self, meshes: Sequence[Mesh], objects: Objects) -> None:
         super().__init__(meshes)
         self._objects = objects
-        self._known: dict[Scope, dict[tuple[Any, ...], tuple[Typing, tuple[Inner, ...]]]] = {}
+        self._known: dict[Scope, dict[tuple[Any, ...], Judgment]] = {}
         self._literals: dict[tuple[Any, ...], programs.Literal] = {}
 
     def check_objects(self) -> Checked:
@@ -119,7 +135,10 @@ class ObjectChecker(Checker):
         self._bind_inputs(program, scope, {})
         jaxpr = program.jaxpr
         bound = {variable: variable.aval for variable in (*jaxpr.constvars, *jaxpr.invars)}
-        known = self._known.setdefault(scope, {})
+        known = remembered(scope.meshes)
+        if len(known) > MOST_REMEMBERED:
+            known.clear()
+        with_bodies = self._known.setdefault(scope, {})
         literal = self._literal
         effects: list[Effect] = []
         eqns = jaxpr.eqns
@@ -133,22 +152,24 @@ class ObjectChecker(Checker):
             for out in eqn.outvars:
                 bound[out] = aval = out.aval
                 results.append(aval)
-            key = (eqn.primitive, *eqn.params.values(), None, *operands, None, *results)
+            params = eqn.params
+            key = (eqn.primitive, *params, *params.values(), None, *operands, None, *results)
             try:
-                typing, inner = known[key]
-            except (KeyError, TypeError):  # it is new, or a parameter does not hash
-                typing, inner, remembered = self._judge_object(program, index, eqn, scope)
-                if remembered:
+                found = known.get(key) or with_bodies.get(key)
+            except TypeError:  # a parameter does not hash
+                found = None
+            if found is None:
+                found, lasting = self._judge_object(program, index, eqn, scope)
+                if lasting:
                     with contextlib.suppress(TypeError):
-                        known[key] = typing, inner
+                        (with_bodies if found[1] else known)[key] = found
+            typing, inner = found
             if inner or typing.collectives:
                 effects.append(Effect(index, typing.collectives, inner))
         types = tuple([self._objects.type(variable) for variable in jaxpr.outvars])
         return Checked(program, types, tuple(effects))
 
-    def _judge_object(
-        self, program: ObjectProgram, index: int, eqn: Any, scope: Scope
-    ) -> tuple[Typing, tuple[Inner, ...], bool]:
+    def _judge_object(self, program: ObjectProgram, index: int, eqn: Any, scope: Scope) -> tuple[Judgment, bool]:
         """A judgment that is new: the equation as a term, judged as any other; and whether it may be remembered."""
         objects = self._objects
         equation = objects.equation(eqn)
@@ -158,7 +179,7 @@ class ObjectChecker(Checker):
         key = (equation.primitive, equation.parameters, equation.types, *operands)
         known = scope.judged.get(key)
         if known is not None:
-            return *known, True
+            return known, True
         before = len(self.refusals)
         typing, inner = self._judge(equation, operands, scope, key)
         for place in range(before, len(self.refusals)):
@@ -167,7 +188,7 @@ class ObjectChecker(Checker):
                 term = program.equations[index]
                 refusal.line = term.line
                 self.refusals[place] = refusal, term
-        return typing, inner, key in scope.judged
+        return (typing, inner), key in scope.judged
 
     def _literal(self, atom: Any) -> programs.Literal:
         """A literal as a term. Equal ones share it; that 0.0 and -0.0 do is no matter, since both are zero."""

@@ -1,0 +1,90 @@
+"""A sample call with random operands: what the laws of the declarations run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive
+from calculus.signatures import Signature
+from calculus.types import DTYPES
+from verifier.devices import Array, compute
+from verifier.samples import NoSample, Sample, samples
+
+
+def every_sample() -> list[Sample]:
+    """The sample calls of all primitives that have some; that all have some is a test of its own."""
+    found = []
+    for name in TABLE:
+        with suppress(NoSample):
+            found += samples(name)
+    return found
+
+
+def _runs(sample: Sample) -> bool:
+    """Whether there is a function to run: keys are JAX's own, and an empty array has no elements to speak of."""
+    return TABLE[sample.primitive].kernel is not None or sample.primitive in (
+        "broadcast_in_dim",
+        "transpose",
+        "dot_general",
+    )
+
+
+RUN: Final = [sample for sample in every_sample() if _runs(sample)]
+
+
+class Case:
+    """One sample call: random operands, and what comes out."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self.primitive: Primitive = TABLE[sample.primitive]
+        self.kind = sample.kind
+        self.random = np.random.default_rng(7)
+        self.site = sample.site
+        self.parameters = sample.parameters
+        self.shapes: list[tuple[int, ...]] = [type.shape for type in sample.operands]  # type: ignore[misc]
+        self.dtypes = [type.dtype for type in sample.operands]
+        signature = Signature.parse(
+            self.primitive.signature(self.site), self.primitive.operands, self.primitive.joins_at(self.site)
+        )
+        self.signature = signature.of(len(sample.operands))
+        self.names = self.signature.names
+
+    def numpy_dtype(self, position: int) -> np.dtype[Any]:
+        return np.dtype(DTYPES[self.dtypes[position]][0])
+
+    def draw(self, position: int, whole: bool = False) -> Any:
+        """A random operand from its range: powers of two with signs where results should be exact, else reals around
+        zero; small integers and any."""
+        dtype, shape, about = self.numpy_dtype(position), self.shapes[position], self.sample.ranges[position]
+        if dtype.kind in "b":
+            return self.random.random(shape) < 0.5
+        if dtype.kind in "iu":
+            if about is not None:
+                return self.random.integers(*about, shape, dtype)
+            ends = np.iinfo(dtype)
+            small = self.random.integers(max(-5, ends.min), 6, shape, dtype)
+            anywhere = self.random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+            return np.where(self.random.random(shape) < 0.5, small, anywhere)
+        real = self.random.uniform(*(about or (-3, 3)), shape)
+        if whole:
+            real = np.sign(real) * np.exp2(np.round(real))
+        return (real + 1j * np.flip(real) if dtype.kind == "c" else real).astype(dtype)
+
+    def run(self, operands: list[Array]) -> list[Array]:
+        return compute(self.primitive, self.site, operands)
+
+    def sums(self, group: tuple[int, ...], whole: bool) -> tuple[list[Any], list[Any]]:
+        """f of a sum, and the sum of f, when the operands of a group are added and all others stay. Some sums are 0."""
+        one = [self.draw(position, whole) for position in range(len(self.names))]
+        other = list(one)
+        for position in group:
+            opposite = self.random.random(self.shapes[position]) < 0.2
+            negative = one[position] if self.kind == "b" else -one[position]
+            other[position] = np.where(opposite, negative, self.draw(position, whole))
+        both = [a + b if position in group else a for position, (a, b) in enumerate(zip(one, other, strict=True))]
+        return self.run(both), [a + b for a, b in zip(self.run(one), self.run(other), strict=True)]

@@ -1,0 +1,78 @@
+"""What is remembered from one check of JAX's objects to the next: judgments, never verdicts on another program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import P
+
+import verifier
+from calculus.meshes import Axis, AxisMode, Mesh
+from verifier.with_jax.objects import check_objects, remembered
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    remembered.cache_clear()
+
+
+def abstract(**sizes: int) -> jax.sharding.AbstractMesh:
+    explicit = (jax.sharding.AxisType.Explicit,) * len(sizes)
+    return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=explicit)
+
+
+def shaped(mesh: jax.sharding.AbstractMesh, *spec: str | None, **marks: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((8,) * len(spec), jnp.float32, sharding=jax.NamedSharding(mesh, P(*spec, **marks)))
+
+
+def summed(x: jax.Array) -> jax.Array:
+    return jnp.sin(x).sum(0)
+
+
+def test_a_second_check_says_the_same() -> None:
+    x = shaped(abstract(X=2), "X", None)
+    first = verifier.check(summed, x)
+    assert len(remembered(on_one_axis(2))) > 0
+    second = verifier.check(summed, x)
+    assert second.to_json() == first.to_json()
+    assert [(row.kind, row.bytes) for row in first.communication] == [("all-reduce", 32)]
+
+
+def on_one_axis(size: int) -> tuple[Mesh, ...]:
+    return (Mesh([Axis("X", size, AxisMode.EXPLICIT)]),)
+
+
+def test_on_another_mesh_nothing_is_known() -> None:
+    """The sum over one device needs no communication; what is known of two says nothing about it."""
+    with_two = verifier.check(summed, shaped(abstract(X=2), "X", None))
+    with_one = verifier.check(summed, shaped(abstract(X=1), "X", None))
+    assert len(with_two.communication) == 1
+    assert sum(row.wire_total or 0 for row in with_one.communication) == 0
+
+
+def test_a_refusal_is_said_every_time() -> None:
+    mesh = abstract(X=2)
+    with jax.sharding.use_abstract_mesh(mesh):
+        jaxpr = jax.make_jaxpr(lambda x, y: x + y)(shaped(mesh, None), shaped(mesh, None)).jaxpr
+        marked = jax.make_jaxpr(lambda x: x)(shaped(mesh, None, unreduced={"X"})).jaxpr.invars[0]
+    (equation,) = jaxpr.eqns
+    wrong = jaxpr.replace(invars=[marked, jaxpr.invars[1]], eqns=[equation.replace(invars=[marked, jaxpr.invars[1]])])
+    for _ in range(2):
+        checker, _checked = check_objects(wrong, on_one_axis(2))
+        assert [refusal.code for refusal, _ in checker.refusals] == ["state"]
+
+
+def test_parameters_are_known_by_their_names() -> None:
+    """Two orders of the same values are two judgments: 8 bits of exponent are not 8 of mantissa."""
+    with jax.sharding.use_abstract_mesh(abstract(X=2)):
+        jaxpr = jax.make_jaxpr(lambda x: jax.lax.reduce_precision(x, 3, 0))(shaped(abstract(X=2), "X")).jaxpr
+    (equation,) = jaxpr.eqns
+    turned = dict(reversed([(name, value) for name, value in equation.params.items()]))
+    turned = {name: equation.params[other] for name, other in zip(turned, equation.params, strict=True)}
+    assert list(turned.values()) == list(equation.params.values())
+    wrong = jaxpr.replace(eqns=[equation.replace(params=turned)])  # no bit for the exponent
+    assert not check_objects(jaxpr, on_one_axis(2))[0].refusals
+    assert [refusal.code for refusal, _ in check_objects(wrong, on_one_axis(2))[0].refusals] == ["bad-parameter"]

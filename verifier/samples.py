@@ -1,0 +1,220 @@
+"""Sample calls: for each primitive of the table, calls that show what it can do, in our own terms.
+
+The laws of the declarations run over them, and so do comparisons with other engines. A primitive with aligned operands
+and without parameters needs no line here: it is called on arrays of one shape. Every other one needs at least one, for
+each role that its dims can have.
+
+Sizes are chosen so that no two dims agree by coincidence, and so that what may be cut is cut evenly by two or by four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import EVERYTHING, Site
+from calculus.primitives.elementwise import aligned
+from calculus.programs import Call, Parameters, Real, Word
+from calculus.types import ArrayType
+from grammar.read import read_type
+
+NARROW: Final[Mapping[str, str]] = {"f": "f32", "c": "c64", "i": "i32", "u": "u32", "b": "bool", "o": "key<fry>"}
+"""A dtype of each class, as programs use them."""
+
+WIDE: Final[Mapping[str, str]] = {**NARROW, "f": "f64", "c": "c128"}
+"""The same, where results should be exact."""
+
+
+class Sample(NamedTuple):
+    """One call.
+
+    operands, results: plain types; of the results only those that a text would have to print, `None` for the others.
+    ranges: for each operand the numbers that it is about (the places in an array, the domain of a function): from the
+        first to the second, excluded; `None` for any.
+    kind: the class of dtypes that it is a sample for. number: which of the calls of this primitive.
+    """
+
+    primitive: str
+    operands: tuple[ArrayType, ...]
+    parameters: Parameters
+    results: tuple[ArrayType | None, ...]
+    ranges: tuple[tuple[int, int] | None, ...]
+    kind: str
+    number: int = 0
+
+    @property
+    def site(self) -> Site:
+        """This call, as a declaration sees it."""
+        shapes = tuple([type.shape for type in self.operands])
+        return Site(self.parameters, shapes, tuple([type.dtype for type in self.operands]), self.results)
+
+    def __str__(self) -> str:
+        return f"{self.primitive}-{self.kind}{self.number or ''}"
+
+
+class NoSample(LookupError):
+    """A primitive has no sample call. The message says where to add one."""
+
+
+def samples(name: str, dtypes: Mapping[str, str] = WIDE) -> list[Sample]:
+    """The sample calls of a primitive of the table, each on every class of dtypes that its first operand accepts.
+    `dtypes` names the dtype that stands for a class. Raises `NoSample`."""
+    primitive = TABLE[name]
+    rows = _CALLS.get(name)
+    if rows is None:
+        if primitive.scheme is not aligned:
+            raise NoSample(f"{name} has no sample call: add one to verifier/samples.py")
+        rows = (_call(" ".join(["?[4,8]"] * len(primitive.operands))),)
+    found = []
+    for kind in EVERYTHING:
+        for number, row in enumerate(rows):
+            operands = tuple([_type(text, dtypes[kind]) for text in row.operands.split()])
+            results = tuple([_type(text, dtypes[kind]) for text in row.results.split()])
+            ranges = tuple(map(_range, row.operands.split()))
+            accepted = not operands or operands[0].dtype_class in primitive.accepts
+            if kind in (row.classes or _USUAL) and accepted:
+                found.append(Sample(name, operands, row.parameters, results or (None,), ranges, kind, number))
+    if not found:
+        raise NoSample(f"no sample call of {name} has a dtype that it accepts: add one to verifier/samples.py")
+    return found
+
+
+def _type(text: str, dtype: str) -> ArrayType:
+    found = read_type(text.partition(":")[0].replace("?", dtype))
+    assert isinstance(found, ArrayType)
+    return found
+
+
+def _range(text: str) -> tuple[int, int] | None:
+    numbers = text.split(":")[1:]
+    return (int(numbers[0]), int(numbers[1])) if numbers else None
+
+
+class _Row(NamedTuple):
+    """Types with `?` for the dtype at hand, each with a range, `i32[6]:-2:9`, or without; the classes that the call
+    makes sense on, all usual ones where none is named."""
+
+    operands: str
+    results: str
+    classes: str
+    parameters: Parameters
+
+
+_USUAL: Final = "fiubc"
+"""All classes but that of keys, which few primitives compute on."""
+
+
+def _call(operands: str, results: str = "", classes: str = "", /, **parameters: Any) -> _Row:
+    return _Row(operands, results, classes, Parameters(tuple(parameters.items())))
+
+
+#: a column of the operand at each of three places, some of them outside
+_COLUMNS: Final = Call(
+    "GatherDimensionNumbers", (), (("offset_dims", (0,)), ("collapsed_slice_dims", (1,)), ("start_index_map", (1,)))
+)
+
+_REDUCED: Final = (
+    _call("?[4,8]", axes=(0,), out_sharding=None),
+    _call("?[4,8,2]", axes=(2, 0), out_sharding=None),
+)
+_SEARCHED: Final = (_call("?[4,8]", axes=(1,), index_dtype=Word("int32")),)
+_CUMULATED: Final = (
+    _call("?[4,8]", axis=1, reverse=False),
+    _call("?[4,8]", axis=0, reverse=True),
+)
+_CONVERTED: Final = tuple(
+    [
+        _call("?[4,8]", "", classes, new_dtype=Word(target), weak_type=False)
+        for target, classes in (("int32", "fiub"), ("float32", "fiub"), ("bool", "fiub"), ("complex64", "fiubc"))
+    ]
+)
+
+_CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
+    "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
+    "erf_inv": (_call("?[4,8]:-1:1"),),
+    "round": (_call("?[4,8]", rounding_method=0), _call("?[4,8]", rounding_method=1)),
+    "reduce_precision": (_call("?[4,8]", exponent_bits=8, mantissa_bits=3),),
+    "convert_element_type": _CONVERTED,
+    "select_n": (
+        _call("bool[4,8] ?[4,8] ?[4,8]"),
+        _call("bool[] ?[4,8] ?[4,8]"),
+        _call("i32[4,8]:0:3 ?[4,8] ?[4,8] ?[4,8]"),
+    ),
+    "clamp": (_call("?[4,8] ?[4,8] ?[4,8]"), _call("?[] ?[4,8] ?[]")),
+    "add": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
+    "mul": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
+    **dict.fromkeys(
+        ["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"], _REDUCED
+    ),
+    **dict.fromkeys(["argmax", "argmin"], _SEARCHED),
+    **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin"], _CUMULATED),
+    "transpose": (_call("?[4,8]", permutation=(1, 0)), _call("?[4,8,2]", permutation=(2, 0, 1))),
+    "broadcast_in_dim": (
+        _call("?[4,8]", "?[2,4,8]", broadcast_dimensions=(1, 2)),
+        _call("?[8]", "?[8,4]", broadcast_dimensions=(0,)),
+        _call("?[4,1]", "?[4,8]", broadcast_dimensions=(0, 1)),
+        _call("?[]", "?[4,8]", broadcast_dimensions=()),
+    ),
+    "reshape": (
+        _call("?[4,8]", new_sizes=(32,), dimensions=None, sharding=None),
+        _call("?[32]", new_sizes=(4, 8), dimensions=None, sharding=None),
+        _call("?[4,8,3]", new_sizes=(4, 24), dimensions=None, sharding=None),
+        _call("?[4,6,5]", new_sizes=(4, 10, 3), dimensions=None, sharding=None),
+    ),
+    "squeeze": (_call("?[4,1,8]", dimensions=(1,)),),
+    "expand_dims": (_call("?[4,8]", dimensions=(1,)),),
+    "slice": (
+        _call("?[4,8]", start_indices=(0, 1), limit_indices=(4, 7), strides=(1, 2)),
+        _call("?[4,8]", start_indices=(2, 0), limit_indices=(4, 8), strides=None),
+    ),
+    "pad": (
+        _call("?[4,8] ?[]", padding_config=((0, 0, 0), (1, 2, 1))),
+        _call("?[4,8] ?[]", padding_config=((-1, 3, 0), (0, 0, 0))),
+    ),
+    "concatenate": (_call("?[4,8] ?[4,2]", dimension=1), _call("?[4,8] ?[2,8] ?[2,8]", dimension=0)),
+    "split": (
+        _call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)),
+        _call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2)),
+    ),
+    "rev": (_call("?[4,8]", dimensions=(1,)), _call("?[4,8,2]", dimensions=(0, 2))),
+    "dot_general": (
+        _call("?[4,8] ?[8,2]", dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=None),
+        _call("?[6,4,8] ?[8,6,2]", dimension_numbers=(((2,), (0,)), ((0,), (1,))), preferred_element_type=None),
+        _call("?[4] ?[8]", dimension_numbers=(((), ()), ((), ())), preferred_element_type=None),
+        _call("?[8] ?[8]", dimension_numbers=(((0,), (0,)), ((), ())), preferred_element_type=None),
+        _call(
+            "i8[4,8] i8[8,2]", "", "i",
+            dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=Word("int32"),
+        ),
+    ),
+    "iota": (_call("", "", "i", dtype=Word("int32"), shape=(4, 8), dimension=1, sharding=None),),
+    "empty": (_call("", "", "f", dtype=Word("float32"), shape=(4, 8)),),
+    "empty2": (_call("", "", "f", dtype=Word("float32")),),
+    "bitcast_convert_type": (
+        _call("f32[4,8]", "", "f", new_dtype=Word("int32")),
+        _call("i32[4,8]", "", "i", new_dtype=Word("uint32")),
+    ),
+    "dynamic_slice": (
+        _call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 8)),
+        _call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 3)),
+    ),
+    "dynamic_update_slice": (_call("?[4,8] ?[2,8] i32[]:0:5 i32[]:0:5"), _call("?[4,8] ?[2,3] i32[]:0:5 i32[]:0:5")),
+    "gather": (
+        _call(
+            "?[4,8] i32[6,1]:-2:11",
+            dimension_numbers=_COLUMNS, fill_value=Real("nan"), mode=Word("GatherScatterMode.CLIP"),
+            slice_sizes=(4, 1), indices_are_sorted=False, unique_indices=False,
+        ),
+    ),
+    "unstack": (_call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
+    "stack": (_call("?[4,8] ?[4,8]", axis=1),),
+    "sort": (_call("?[4,8]", dimension=1, is_stable=True, num_keys=1),),
+    "random_bits": (_call("?[4]", "", "o", bit_width=32, shape=(6,)), _call("?[]", "", "o", bit_width=8, shape=(4, 8))),
+    "random_split": (_call("?[4]", "", "o", shape=(6,)),),
+    "random_unwrap": (_call("?[4]", "", "o"),),
+    "random_wrap": (_call("?[4,2]", "", "u", impl=Word("fry")),),
+    "random_clone": (_call("?[4,8]", "", "o"),),
+    "random_seed": (_call("?[4,8]", "", "iu", impl=Word("fry")),),
+    "random_fold_in": (_call("?[4,8] u32[4,8]", "", "o"), _call("?[] u32[8]", "", "o")),
+}  # fmt: skip
