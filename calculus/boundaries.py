@@ -25,7 +25,7 @@ from calculus.programs import Equation, Literal, body
 from calculus.refusals import Place, Refused, refuse
 from calculus.repairs import priced
 from calculus.rules import Typing
-from calculus.types import ArrayType, Axes, Dim, Type, array_type, same
+from calculus.types import ArrayType, Axes, Dim, RefType, Type, array_type, same
 from calculus.uses import Operand, operand_type
 from calculus.wellformed import well_formed
 
@@ -95,6 +95,8 @@ def shard_map(
         if tracked and not scope.mesh.tracked:
             checker.assumptions += _silent(found, around)
         inside.append(found)
+        if isinstance(found, RefType) and not tracked:
+            checker.assumptions += _claims(asked, manual)  # of what the body writes
     if None in wanted:
         program = checker.at(program, inside)
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
@@ -149,11 +151,14 @@ def _specs(parameters, name: str, count: int) -> list[Spec]:  # type: ignore[no-
     return [spec(item, name) or Spec(()) for item in items]
 
 
-def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> ArrayType | None:
-    """The type inside of a value outside."""
+def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axes, tracked: bool) -> Type | None:
+    """The type inside of a value outside. A cell's is the cell of what a device has of the value that it holds."""
     place = Place("operand", index)
     if type is None:
         return None
+    if isinstance(type, RefType):
+        inner = _inward(type.inner, asked, index, outer, manual, tracked)
+        return None if inner is None else RefType(inner, type.space)
     if not isinstance(type, ArrayType):
         raise _not_array(type, place)
     _crossing(type, asked, f"in_specs[{index}]", place, outer, manual)
@@ -253,7 +258,7 @@ def _not_array(type: Type, place: Place) -> Exception:
         "unmodelled-construct",
         f"{type} crosses the boundary of a shard_map",
         because="specs say how arrays are cut; what a device holds of anything else is not described",
-        help="pass arrays, and make cells inside the body",
+        help="pass arrays in, and give back what cells hold",
         place=place,
     )
 
@@ -333,6 +338,8 @@ def _claims(asked: Spec, manual: Axes) -> int:
     return sum(axis not in stacked for axis in manual)
 
 
-def _silent(type: ArrayType | None, around: Sequence[str]) -> int:
+def _silent(type: Type | None, around: Sequence[str]) -> int:
     """How many axes that are manual around a shard_map a type claims a value to be the same along."""
-    return 0 if type is None else sum(type.state(axis) == "N" for axis in around)
+    if isinstance(type, RefType):
+        return _silent(type.inner, around)
+    return 0 if not isinstance(type, ArrayType) else sum(type.state(axis) == "N" for axis in around)

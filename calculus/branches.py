@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calculus.bodies import Formed, Result, agree, enter, inputs_of, leave, program_of, settle
+from calculus.cells import written
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode
@@ -27,7 +28,7 @@ _BOOL = array_type("bool")
 def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """
     i : an integer scalar      every branch: x ⊢ branch : τ ▷ κⱼ
-    where i varies, so does every result, and no κⱼ is over an axis along which i varies
+    where i varies, so does every result and every cell that is written, and no κⱼ is over such an axis
     ──────────────────────────────────────────────────────────────────────────────────── cond
     Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ
     """
@@ -51,6 +52,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
             place=Place("parameter", name="branches"),
         )
     _converge(checker, predicate, checked, "the predicate", scope)
+    _same_writes(predicate, checked, "the predicate")
     types = leave(checker, equation, first, "the cond")
     inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
     return Typing(types), inner, False  # type: ignore[arg-type]
@@ -88,7 +90,7 @@ def _one_type(
 def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """
     constants, carry ⊢ condition : bool ▷ κ₁      constants, carry ⊢ body : carry ▷ κ₂
-    where the condition varies, so does every carry, and neither κ is over an axis along which it varies
+    where the condition varies, so does every carry and every cell that is written, and neither κ is over such an axis
     ──────────────────────────────────────────────────────────────────────────────────────────────────── while
     Γ ⊢ while[…] constants carry : carry ▷ (n + 1) · κ₁ + n · κ₂, n not known
     """
@@ -127,6 +129,7 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     decides = settle(checker, condition.types[0], _BOOL)
     _decides(decides, afters, "the while condition", ("bool",))
     _converge(checker, decides, (condition, inside), "the while condition", scope)
+    _same_writes(decides, (condition, inside), "the while condition")
     types = leave(checker, equation, afters, "the while loop")
     inner = (Inner(condition, None, "while condition", every=True), Inner(inside, None, "while", every=True))
     return Typing(types), inner, False  # type: ignore[arg-type]
@@ -208,3 +211,24 @@ def _converge(checker: Checker, type: Type | None, bodies: Sequence[Checked], wh
             help=f"make {what} the same along {over} (pmax over {over}), or move the collective out of the branch",
             place=Place("operand", 0),
         )
+
+
+def _same_writes(type: Type | None, bodies: Sequence[Checked], what: str) -> None:
+    """Devices that decide apart write apart: the cells that bodies write vary where what decides does. Refuses
+    `hidden-variation`."""
+    if not isinstance(type, ArrayType) or not type.varying:
+        return
+    for checked in bodies:
+        for position, cell in written(checked):
+            varying = cell.inner.varying if isinstance(cell.inner, ArrayType) else ()
+            missing = [axis for axis in type.varying if axis not in varying]
+            if missing:
+                over = ", ".join(missing)
+                names = (*checked.program.constants, *checked.program.inputs)
+                raise refuse(
+                    "hidden-variation",
+                    f"{what} varies over {over}, and what it decides about writes {names[position]}, {cell}",
+                    because=f"devices along {over} that decide differently leave different values in the cell",
+                    help=f"make the cell of a value that is cast with pvary over {over}",
+                    place=Place("operand", 0),
+                )

@@ -85,6 +85,34 @@ class Scope:
             self.chosen[type] = found
         return found
 
+    def common_mesh(self, equation: Equation, operands: Sequence[Operand]) -> Mesh:
+        """The one mesh on which operands and results live, cells included; of meshes that differ in modes only, the one
+        that shows all their axes. Refuses `mixed-meshes`. Seeds B17, B36."""
+        found: Mesh | None = None
+        mentioned: dict[str, None] = {}
+        for index, operand in enumerate((*operands, *equation.types)):
+            type = operand.inner if isinstance(operand, RefType) else operand
+            if not isinstance(type, ArrayType) or type.plain:
+                continue
+            mesh = self.mesh_of(type)
+            mentioned.update(dict.fromkeys(type.mentioned))
+            if found is not None and mesh is not found:
+                alike = [one for one in self.meshes if found.grid == mesh.grid == one.grid]
+                shown = next((one for one in alike if one.shows(mentioned)), None)
+                if shown is None:
+                    raise refuse(
+                        "mixed-meshes",
+                        f"{operand} is on the mesh ({mesh}), an array beside it on ({found})",
+                        because="devices are numbered by one mesh at a time, so blocks on two meshes do not line up",
+                        help="reshard one of the arrays to the other's mesh",
+                        place=Place("operand", index)
+                        if index < len(operands)
+                        else Place("binder", index - len(operands)),
+                    )
+                mesh = shown
+            found = mesh
+        return found or self.mesh
+
     def inside(self, mesh: Mesh) -> Scope:
         """The scope of a body whose context mesh is another one. What is manual there is so on every mesh."""
         if mesh == self.mesh:
@@ -204,12 +232,12 @@ class Checker:
                 return Typing(equation.types), ()  # type: ignore[arg-type]
             known = cast("Sequence[Operand]", operands)
             primitive = TABLE.get(equation.primitive)
-            if primitive is None or equation.cell is not None:
+            if primitive is None:
                 from calculus.forms import form
 
                 typing, inner, memoised = form(self, equation, known, scope)
             else:
-                mesh = _common_mesh(equation, known, scope) if scope.others else scope.mesh
+                mesh = scope.common_mesh(equation, known) if scope.others else scope.mesh
                 typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
                 if None in equation.types:
                     self._inferred_well(equation, typing, scope)
@@ -363,32 +391,6 @@ def _twice(name: str, place: Place) -> Refused:
         help="rename one of the two",
         place=place,
     )
-
-
-def _common_mesh(equation: Equation, operands: Sequence[Operand], scope: Scope) -> Mesh:
-    """The one mesh on which operands and results live; of meshes that differ in modes only, the one that shows all
-    their axes. Seeds B17, B36."""
-    found: Mesh | None = None
-    mentioned: dict[str, None] = {}
-    for index, operand in enumerate((*operands, *equation.types)):
-        if not isinstance(operand, ArrayType) or operand.plain:
-            continue
-        mesh = scope.mesh_of(operand)
-        mentioned.update(dict.fromkeys(operand.mentioned))
-        if found is not None and mesh is not found:
-            alike = [one for one in scope.meshes if found.grid == mesh.grid == one.grid]
-            shown = next((one for one in alike if one.shows(mentioned)), None)
-            if shown is None:
-                raise refuse(
-                    "mixed-meshes",
-                    f"{operand} is on the mesh ({mesh}), an array beside it on ({found})",
-                    because="devices are numbered by one mesh at a time, so blocks on two meshes do not line up",
-                    help="reshard one of the arrays to the other's mesh",
-                    place=Place("operand", index) if index < len(operands) else Place("binder", index - len(operands)),
-                )
-            mesh = shown
-        found = mesh
-    return found or scope.mesh
 
 
 def open_mesh(names: Sequence[str]) -> Mesh:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 #: primitives that are kept for what they do, whatever becomes of their results
 EFFECTFUL: Final = frozenset({
-    "debug_callback", "debug_print", "io_callback", "check", "get", "swap", "addupdate", "outside_call", "ffi_call",
-    "pure_callback", "print", "assert", "rng_uniform", "run_state", "pallas_call", "core_call_effect", "freeze",
+    "debug_callback", "debug_print", "io_callback", "check", "swap", "addupdate", "outside_call", "ffi_call",
+    "pure_callback", "print", "assert", "rng_uniform", "run_state", "pallas_call", "core_call_effect",
 })  # fmt: skip
 
 #: those of them that a body is kept for: what they do is seen outside of it
-_SEEN: Final = EFFECTFUL - {"get", "ffi_call", "pure_callback", "rng_uniform", "run_state", "pallas_call", "freeze"}
+_SEEN: Final = EFFECTFUL - {"ffi_call", "pure_callback", "rng_uniform", "run_state", "pallas_call"}
 
 #: beyond these, paths into a body are told apart no longer: a text of n lines must not have 2^n rows
 MOST_ROWS: Final = 4096
@@ -217,7 +217,6 @@ class _Pricing:
                 unused(binders)
                 and binders
                 and equation.primitive not in EFFECTFUL
-                and equation.cell is None
                 and not (index in inner_of and any(self.effectful(inner.body) for inner in inner_of[index]))
             ):
                 continue

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Final
 from calculus.bodies import Form, Formed, enter, leave, program_of
 from calculus.boundaries import shard_map
 from calculus.branches import cond, while_loop
+from calculus.cells import statement
 from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
 from calculus.handovers import handovers
 from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
+from calculus.lifetimes import empty_ref, freeze, new_ref
 from calculus.loops import scan
 from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.opaque import assume, declared, opaque
 from calculus.parameters import mesh
 from calculus.programs import Equation
-from calculus.refusals import refuse
+from calculus.refusals import Place, refuse
 from calculus.resharding import device_put, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
+from calculus.types import RefType
 from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
@@ -31,24 +34,41 @@ if TYPE_CHECKING:
 
 def form(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     """The judgment of a form. Refuses `unmodelled-primitive` where none is written."""
+    formed = _formed(checker, equation, operands, scope)
+    if equation.primitive not in CELLS:
+        for index, type in enumerate(formed[0].types):
+            if isinstance(type, RefType):
+                raise refuse(
+                    "unmodelled-construct",
+                    f"result {index} of {equation.primitive} is {type}, a cell",
+                    because="what names a cell that another name stands for too is not followed",
+                    help="give back what the cell holds",
+                    place=Place("binder", index),
+                )
+    return formed
+
+
+def _formed(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
     found = FORMS.get(equation.primitive)
-    if found is not None and equation.cell is None:
+    if found is not None:
         return found(checker, equation, operands, scope)
-    if equation.primitive in COLLECTIVES and equation.cell is None:
+    if equation.primitive in COLLECTIVES:
         return collective(equation, operands, scope.mesh), (), True
-    if equation.cell is None and opaque(equation.primitive):
+    if opaque(equation.primitive):
         kernel = declared(equation)
         if kernel is not None:
             return has_type(kernel, equation.parameters, operands, equation.types, scope.mesh), (), True
         return assume(checker, equation, operands, scope)
-    name = equation.primitive if equation.cell is None else "a Ref statement"
     raise refuse(
         "unmodelled-primitive",
-        f"{name} has no declaration",
+        f"{equation.primitive} has no declaration",
         because="what is not declared cannot be judged",
         help="declare it in the table, or in a rules file of your own",
     )
 
+
+CELLS: Final = frozenset({"new_ref", "empty_ref"})
+"""What makes cells."""
 
 _BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
@@ -119,7 +139,11 @@ FORMS: Final[dict[str, Form]] = {
         ),
         call,
     ),
-    **dict.fromkeys(("optimization_barrier", "name"), identity),
+    **dict.fromkeys(("optimization_barrier", "name", "accum_grad_in_ref"), identity),
+    **dict.fromkeys(("get", "swap", "addupdate"), statement),
+    "new_ref": new_ref,
+    "empty_ref": empty_ref,
+    **dict.fromkeys(("freeze", "free_ref"), freeze),
     "scan": scan,
     "while": while_loop,
     "cond": cond,

@@ -11,9 +11,10 @@ Parameter values are plain data, decoded as far as they are understood and verba
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from calculus.types import Type
 
@@ -193,17 +194,27 @@ Atom: TypeAlias = "Variable | Literal"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The cell that a Ref statement reads or writes: `x[i,1:3,:]`. `indices` is the text between the brackets."""
+    """The part of a cell that a Ref statement reads or writes: `x[i,1:3,:]`. `indices` is the text between the
+    brackets; between the first and the last of them, where one part is taken of another: `:2,:][i,:`."""
 
     variable: Variable
     indices: str
+
+    @property
+    def names(self) -> tuple[Variable, ...]:
+        """The values that say which part, in the order printed: `i` of `[i,:]`, `[i:i+2]`."""
+        return tuple(dict.fromkeys(_INDEX.findall(self.indices)))
+
+
+_INDEX: Final = re.compile(r"(?:^|[,\[])\s*([^\W\d]\w*)\s*(?=[:,\]]|$)")
 
 
 class Equation:
     """One equation. `binders` and `types` run in parallel; a type is `None` where the text prints none.
 
     `cell` is set for Ref statements, whose `primitive` is then `get` (`y:T <- x[...]`), `swap` (`x[...] <- v`, and
-    `y:T, x[...] <- x[...], v`) or `addupdate` (`x[...] += v`). `line` is the line the equation starts on, from 1; 0
+    `y:T, x[...] <- x[...], v`) or `addupdate` (`x[...] += v`). Its inputs are the cell, the value that is written, and
+    the values that say which part. `line` is the line the equation starts on, from 1; 0
     where it has none. `comment` is the source comment without its `#`, `None` where none is printed.
     """
 

@@ -222,7 +222,8 @@ def _two_memories(index: int, memory: str, type: ArrayType) -> Exception:
 
 def _arity(primitive: Primitive, count: int) -> None:
     names = primitive.operands
-    if count == len(names) or (count > len(names) and any(name.endswith("...") for name in names)):
+    several = names[-1:] and names[-1].endswith("...")
+    if count == len(names) or (several and count >= max(1, len(names) - 1)):
         return
     raise refuse(
         "arity",

@@ -124,7 +124,7 @@ class Signature:
 
     def of(self, count: int) -> Signature:
         """This signature for `count` operands, the variadic one spread out. Refuses `arity` where that is impossible:
-        a variadic operand stands for one or more."""
+        a variadic operand stands for one or more, beside others for any number."""
         return _spread(self, count)
 
     def linear_operands(self) -> Iterator[tuple[int, int]]:
@@ -167,7 +167,8 @@ class Signature:
 @cache
 def _spread(signature: Signature, count: int) -> Signature:
     extra = count - signature.arity
-    if extra < 0 or (extra and signature.variadic is None):
+    none = extra == -1 and signature.variadic is not None and signature.arity > 1
+    if (extra < 0 and not none) or (extra and signature.variadic is None):
         bound = "at least " if signature.variadic is not None else ""
         raise refuse(
             "arity",
@@ -191,8 +192,12 @@ def _spread(signature: Signature, count: int) -> Signature:
     many = [f"{name}{number}" for number in range(extra + 1)]
     return Signature(
         (*signature.names[:at], *many, *signature.names[at + 1 :]),
-        tuple(map(spread, signature.groups)),
+        tuple(filter(None, map(spread, signature.groups))),
         spread(signature.nonlinear),
         spread(signature.index),
-        tuple(Join(spread(join.operands), join.kinds, join.antitone) for join in signature.joins),
+        tuple(
+            Join(spread(join.operands), join.kinds, join.antitone)
+            for join in signature.joins
+            if join.operands != (at,) or not none
+        ),
     )

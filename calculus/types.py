@@ -177,8 +177,9 @@ class RefType:
 
     @property
     def canonical(self) -> RefType:
-        """The type itself: cells are compared as they are."""
-        return self
+        """The same cell of the canonical type."""
+        inner = self.inner.canonical
+        return self if inner is self.inner else RefType(inner, self.space)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RefType) and self.inner == other.inner and self.space == other.space

@@ -37,7 +37,7 @@ _BINDERS: Final = re.compile(
     rf"( *+)((?:{NAME}(?::{_TYPE})?+(?: |\n\1 ++))++)= ([A-Za-z_][\w-]*+)(?:(\[)|(?=[ \n]))", re.ASCII
 )
 _NO_BINDERS: Final = re.compile(r"( *+)()([A-Za-z_][\w-]*+)(?:(\[)|(?=[ \n]))", re.ASCII)
-_CELL: Final = rf"({NAME})\[([^\[\]\n=#]*+)\]"
+_CELL: Final = rf"({NAME})\[([^\[\]\n=#]*+(?:\]\[[^\[\]\n=#]*+)*+)\]"
 _GET: Final = re.compile(rf" *+({NAME}):({_TYPE}) <- {_CELL}", re.ASCII)
 _SWAP: Final = re.compile(rf" *+({NAME}):({_TYPE}), {_CELL} <- {_CELL}, ({_ATOM})", re.ASCII)
 _SET: Final = re.compile(rf" *+{_CELL} (<-|\+=) ({_ATOM})", re.ASCII)
@@ -228,6 +228,7 @@ class Pieces:
         else:
             return False
         made.cell = Cell(variable, indices)
+        made.inputs += made.cell.names
         self.position = matched.end()
         operands, comment = self.operands(body)
         if operands:

@@ -93,12 +93,12 @@ def _equation(equation: Equation) -> Part:
 
 
 def _statement(equation: Equation, cell: str, note: Part) -> Part:
-    """A Ref statement: `y:T <- x[i]`, `x[i] <- v`, `y:T, x[i] <- x[i], v` or `x[i] += v`. What is written is the last
-    input."""
+    """A Ref statement: `y:T <- x[i]`, `x[i] <- v`, `y:T, x[i] <- x[i], v` or `x[i] += v`. What is written is the
+    second input."""
     binders = _binders(equation.binders, equation.types)
     if equation.primitive == "get":
         return (binders, note, " <- ", cell)
-    written = str(equation.inputs[-1])
+    written = str(equation.inputs[1])
     if equation.primitive == "addupdate":
         return (cell, note, " += ", written)
     if equation.binders:

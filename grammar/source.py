@@ -253,15 +253,15 @@ def _scan_equation(source: Source, equation: Equation, offset: int) -> _Spans:
 def _scan_statement(scanner: _Scanner, equation: Equation, spans: _Spans) -> None:
     if equation.primitive == "get":
         spans.primitive = scanner.take("<-").start()
-        spans.operands = [scanner.take(r"<CELL>").start()]
+        spans.operands = [scanner.take(r"<CELL>").start()] * len(equation.inputs)
         return
     if equation.binders:
         scanner.take(",")
-    spans.operands = [scanner.take(r"<CELL>").start()]
+    cell = scanner.take(r"<CELL>").start()
     spans.primitive = scanner.take(r"<-|\+=").start()
     if equation.binders:
         scanner.take(r"<CELL>\s*,")
-    spans.operands += [scanner.atom(atom) for atom in equation.inputs[1:]]
+    spans.operands = [cell, scanner.atom(equation.inputs[1]), *(cell for _ in equation.inputs[2:])]
 
 
 def _scan_program(source: Source, program: Program, offset: int) -> _Spans:

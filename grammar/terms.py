@@ -312,5 +312,5 @@ def _equation(
     if cell is not None:
         variable, _, indices = cell[:-1].partition("[")
         made.cell = Cell(variable, indices)
-        made.inputs = (variable, *made.inputs)
+        made.inputs = (variable, *made.inputs, *made.cell.names)
     return made

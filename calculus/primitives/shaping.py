@@ -38,6 +38,14 @@ def _broadcast_scheme(site: Site) -> Scheme:
     return broadcast(site.shapes[0], result, placed)
 
 
+def _trailing_scheme(site: Site) -> Scheme:
+    """`[j] -> [i,j]`: new dims come first."""
+    shape, result = site.shapes[0], sizes(site.parameters, "shape")
+    if len(shape) > len(result):
+        raise bad("shape", str(list(result)), f"a shape of at least {len(shape)} dims, as the operand has")
+    return broadcast(shape, result, range(len(result) - len(shape), len(result)))
+
+
 def _reshape_scheme(site: Site) -> Scheme:
     if site.parameters.get("dimensions") is not None:
         raise refuse(
@@ -370,6 +378,7 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 SHAPING = (
     Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed", joins="x"),
+    Primitive("broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, joins="x"),
     Primitive(
         "transpose",
         ("x",),

@@ -231,6 +231,7 @@ def test_cells() -> None:
     c:f32[2] <- a[i,1:3]
     a[0,:] <- c
     a[i:i+2,0] <- 2.0:f32[]
+    a[:2,:][i,:] <- c
     a[...] += b
     d:f32[2], a[0,1:3] <- a[0,1:3], c
     _:f32[], a[0,i] <- a[0,i], 1.0:f32[]
@@ -238,12 +239,13 @@ def test_cells() -> None:
     found = parse_document(text).program.equations
     assert [(e.primitive, e.binders, e.inputs, e.cell) for e in found] == [
         ("get", ("b",), ("a",), Cell("a", "...")),
-        ("get", ("c",), ("a",), Cell("a", "i,1:3")),
+        ("get", ("c",), ("a", "i"), Cell("a", "i,1:3")),
         ("swap", (), ("a", "c"), Cell("a", "0,:")),
-        ("swap", (), ("a", literal("2.0:f32[]")), Cell("a", "i:i+2,0")),
+        ("swap", (), ("a", literal("2.0:f32[]"), "i"), Cell("a", "i:i+2,0")),
+        ("swap", (), ("a", "c", "i"), Cell("a", ":2,:][i,:")),
         ("addupdate", (), ("a", "b"), Cell("a", "...")),
         ("swap", ("d",), ("a", "c"), Cell("a", "0,1:3")),
-        ("swap", ("_",), ("a", literal("1.0:f32[]")), Cell("a", "0,i")),
+        ("swap", ("_",), ("a", literal("1.0:f32[]"), "i"), Cell("a", "0,i")),
     ]
     assert found[0].types == (f32(4, 4),)
 

@@ -44,6 +44,7 @@ Origin: TypeAlias = Any
 """A `jax.extend.core.JaxprEqn` or a `Jaxpr`."""
 
 _ADDRESS: Final = re.compile(r" at 0x([0-9a-fA-F]+)")
+_BRACKETS: Final = re.compile(r"(\[[^\[\]]*\])+")
 _DROPPED: Final = "_"
 
 
@@ -340,25 +341,20 @@ class Conversion:
         binders: tuple[Variable, ...],
         types: tuple[Type, ...],
     ) -> Equation | None:
-        """A Ref statement; `None` if its indices are not one bracket, and then the equation is printed as others."""
+        """A Ref statement; `None` if its indices are not brackets, and then the equation is printed as others."""
         from jax.tree_util import tree_unflatten
 
         tree = eqn.params.get("tree")
         transforms = () if tree is None else tree_unflatten(tree, indices)
         context = _Context(self.names)
         text = "".join(str(transform.pretty_print(context)) for transform in transforms) or "[...]"
-        if tree is None or text[0] != "[" or text.find("]") != len(text) - 1:
+        if tree is None or _BRACKETS.fullmatch(text) is None:
             return None
         (variable, *values) = self.atoms((cell, *written))
         assert isinstance(variable, str)
-        return Equation(
-            eqn.primitive.name,
-            NO_PARAMETERS,
-            (variable, *values),
-            binders,
-            types,
-            cell=Cell(variable, text[1:-1]),
-        )
+        part = Cell(variable, text[1:-1])
+        inputs = (variable, *values, *part.names)
+        return Equation(eqn.primitive.name, NO_PARAMETERS, inputs, binders, types, cell=part)
 
     def high(self, eqn: Any) -> Equation | None:
         """A primitive of JAX's high level, printed under its own name with its own parameters."""
