@@ -156,6 +156,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _call("?[4,1]", "?[4,8]", broadcast_dimensions=(0, 1)),
         _call("?[]", "?[4,8]", broadcast_dimensions=()),
     ),
+    "broadcast_to": (_call("?[4,8]", shape=(2, 4, 8)), _call("?[4,1]", shape=(4, 8)), _call("?[]", shape=(4,))),
     "reshape": (
         _call("?[4,8]", new_sizes=(32,), dimensions=None, sharding=None),
         _call("?[32]", new_sizes=(4, 8), dimensions=None, sharding=None),

@@ -364,6 +364,10 @@ def _pad(np: Any, p: Any, x: Any, value: Any) -> Any:
     ]
 
 
+def _broadcast(np: Any, p: Any, x: Any) -> Any:
+    return np.broadcast_to(x, p["shape"])
+
+
 def _concatenate(np: Any, p: Any, *parts: Any) -> Any:
     return np.concatenate(parts, axis=p["dimension"])
 
@@ -378,7 +382,7 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 SHAPING = (
     Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed", joins="x"),
-    Primitive("broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, joins="x"),
+    Primitive("broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, kernel=_broadcast, joins="x"),
     Primitive(
         "transpose",
         ("x",),
