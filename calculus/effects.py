@@ -153,7 +153,7 @@ class _Pricing:
         alive, _, needed = self._find_live(checked, used, first)  # what stands before costs nothing, dead or alive
         equations = checked.program.equations
         rows: dict[tuple[object, ...], Charge] = {}
-        moved: set[tuple[object, ...]] = set()
+        moved: dict[tuple[object, ...], Charge] = {}
         for effect in checked.effects:
             if effect.at not in alive:
                 continue
@@ -163,13 +163,15 @@ class _Pricing:
             for slot, collective in enumerate(effect.collectives):
                 if slot in idle:
                     continue
+                charge = Charge((site,), collective, 1, (), collective.exactness, slot)
                 subject = equation.inputs[collective.subject] if collective.subject >= 0 else "_"
                 if subject != "_" and collective.goal is not None:  # several values are called _
                     move = (subject, collective.kind, collective.axes, collective.payload, collective.goal)
-                    if move in moved:
+                    before = moved.setdefault(move, charge)
+                    if before is not charge:  # moved already, unless a partitioner does something else here
+                        before.exactness = charge.exactness if before.exactness == EXACT else before.exactness
                         continue
-                    moved.add(move)
-                _add(rows, Charge((site,), collective, 1, (), collective.exactness, slot))
+                _add(rows, charge)
             for inner in effect.inner:
                 wanted = _wanted(self, inner, equation.inputs, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):

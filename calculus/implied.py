@@ -44,7 +44,7 @@ def implied(
     Grouped dims (a reshape's) are the caller's: here every cut dim is one factor.
     """
     cuts = [_cuts(indices, type.axes) if type else {} for indices, type in zip(scheme.operands, operands, strict=True)]
-    if not any(cuts):
+    if not any(cuts) and not scheme.along:
         return ()
     goal = _cuts(scheme.results[0], result.axes)
     landed = {axis for axes in result.axes for axis in axes}
@@ -110,17 +110,37 @@ def implied(
         if turned and type is not None:
             permute = over(PERMUTE, mesh.in_order(turned), block_bytes(type, mesh), mesh)
             found += (one.of(index, "turned") for one in permute)
-    guessed |= _searched(scheme, operands, cuts, kept, goal, result, any(pending), mesh)
+    slid = _slid(scheme, operands, result, mesh)
+    guessed |= bool(slid) or _searched(scheme, operands, cuts, kept, goal, result, any(pending), mesh)
     for index, type in enumerate(operands):
         if type is not None:
             end = tuple(kept[index]), type.unreduced
             found += (collective.of(index, end) for collective in gather(type, type.axes, kept[index], mesh))
+    found += slid
     role = next(iter(scheme.roles.values()), "sum")
     if role.startswith("arg"):
         found += _arg_reduction(operands[0], result, pending, mesh)
     else:
         found += reduce(result.dtype, result.shape, result.axes, pending, mesh, ALL_REDUCE)
     return tuple(collective.estimated() for collective in found) if guessed else tuple(found)
+
+
+def bound(operands: Sequence[ArrayType | None], mesh: Mesh) -> tuple[Collective, ...]:
+    """What is enough whatever the result is: every operand is gathered, and the rest is cutting copies."""
+    found: list[Collective] = []
+    for index, type in enumerate(operands):
+        if type is not None:
+            found += (one.estimated().of(index) for one in gather(type, type.axes, ((),) * type.rank, mesh))
+    return tuple(found)
+
+
+def entangled(scheme: Scheme) -> bool:
+    """Whether a factor that all arrays have lies in one dim with another that is reduced. Measured: contractions in
+    groups of several features are not cut at all, whatever of their operands is."""
+    everywhere = {factor for dim in scheme.results[0] for factor in dim}
+    everywhere.intersection_update(*({factor for dim in indices for factor in dim} for indices in scheme.operands))
+    dims = [dim for indices in scheme.operands for dim in indices if len(dim) > 1]
+    return any(not everywhere.isdisjoint(dim) and not scheme.roles.keys().isdisjoint(dim) for dim in dims)
 
 
 def finished(
@@ -150,6 +170,19 @@ def finished(
     if len(pending) - len(staying) > 1:  # scattered in one or each by itself
         moved = tuple(one.estimated() for one in moved)
     return (*found, *moved)
+
+
+def _slid(scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayType, mesh: Mesh) -> list[Collective]:
+    """Where the result is cut on a dim that windows go along, and the operand is not, or otherwise: a partitioner cuts
+    the operand so, and then slides windows from block to block. Gathering it is the bound."""
+    found: list[Collective] = []
+    for indices, type in zip(scheme.operands, operands, strict=True):
+        for dim, factors in enumerate(indices if type else ()):
+            along = scheme.along.get(factors[0]) if scheme.along and len(factors) == 1 else None
+            if type and along is not None and result.axes[along] not in ((), type.axes[dim]):
+                lists = [*type.axes[:dim], (), *type.axes[dim + 1 :]]
+                found += over(ALL_GATHER, result.axes[along], block_bytes(type, mesh, lists), mesh)
+    return found
 
 
 def _lands(scheme: Scheme, holder: int, factor: int, axes: Axes, goal: dict[int, Axes]) -> bool:

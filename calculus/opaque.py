@@ -34,7 +34,7 @@ _UNDECLARED = """
     add_dependency after_all all_gather_done all_gather_reduced_start all_gather_start
     all_to_all_done all_to_all_start approx_top_k bessel_i0e bessel_i1e bitcast box_get box_set call
     call_hi_primitive call_hi_primitive_linearized check cholesky cholesky_update clz composite conj
-    conv_general_dilated core_map create_linear create_token cumlogsumexp custom_jvp_call_jaxpr custom_linear_solve
+    core_map create_linear create_token cumlogsumexp custom_jvp_call_jaxpr custom_linear_solve
     custom_vmap_call dce_sink delay digamma dim_as_value dimension_size dma_start dma_wait dot_product_attention_bwd
     dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper
     dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd

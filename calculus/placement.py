@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from calculus.meshes import Mesh
 from calculus.refusals import Place, refuse
 from calculus.schemes import Indices, Scheme
-from calculus.types import ArrayType, Axes, array_type
+from calculus.types import ArrayType, Axes, Dim, array_type
 from calculus.uses import Use
 
 Placed: TypeAlias = "dict[int, Axes]"
@@ -32,10 +32,10 @@ class Dispute(NamedTuple):
 
 def placed(use: Use) -> tuple[Placed, list[Dispute]]:
     """Each cut factor's list of axes (the first operand's, where they dispute it), and the disputes: returned where a
-    target was asked for, refused elsewhere.
+    target was asked for, refused elsewhere. A dim that is cut and needed whole is a dispute of its own.
 
-    Refuses `conflicting-sharding` and `misaligned` (a dispute), `contraction-target` (a contracted dim cut on both
-    sides, and no target), `whole-dim-sharded`.
+    Refuses `conflicting-sharding`, `misaligned` and `whole-dim-sharded` (a dispute), `contraction-target` (a contracted
+    dim cut on both sides, and no target).
     """
     scheme = use.scheme
     place: Placed = {}
@@ -63,10 +63,14 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
             for factor, names in dealt:
                 role = scheme.roles.get(factor)
                 if role == "whole":
-                    kept = _kept(use, dim)
-                    if kept is None:
-                        raise _whole(use, index, dim, type)
-                    place.update(dict.fromkeys(scheme.results[use.number][dim], kept))
+                    along = dim if scheme.along is None else scheme.along.get(factor, -1)
+                    kept = _kept(use, along)
+                    if kept is not None:
+                        place.update(dict.fromkeys(scheme.results[use.number][along], kept))
+                        continue
+                    disputes.append(Dispute(index, index, dim, (axes, ())))
+                    if not use.targeted:
+                        raise conflict(use, disputes[-1])
                     continue
                 before = place.get(factor)
                 if before is None:
@@ -85,13 +89,24 @@ def _kept(use: Use, dim: int) -> Axes | None:
     says that it stays cut as they all are, or the result has one element, which lies whole on every device. `None`
     where neither is so, or the primitive cannot work on blocks."""
     printed = use.site.printed[use.number]
-    if not use.primitive.window or not isinstance(printed, ArrayType) or dim >= printed.rank:
+    if not use.primitive.window or not isinstance(printed, ArrayType) or not 0 <= dim < printed.rank:
         return None
-    lists = {type.axes[dim] for type in use.arrays if type is not None and type.rank == printed.rank}
+    lists = {
+        axes for index, type in enumerate(use.arrays) if type is not None for axes in _along(use, index, type, dim)
+    }
     if lists == {printed.axes[dim]}:
         return printed.axes[dim]
     one = len(lists) == 1 and all(size == 1 for size in printed.shape) and not any(printed.axes)
     return () if one else None
+
+
+def _along(use: Use, index: int, type: ArrayType, dim: int) -> Sequence[Axes]:
+    """An operand's lists on the dims whose windows go along a dim of the results."""
+    along = use.scheme.along
+    if along is None:
+        return type.axes[dim : dim + 1] if type.rank == len(use.scheme.results[use.number]) else ()
+    own = zip(use.scheme.operands[index], type.axes, strict=True)
+    return [axes for factors, axes in own if any(along.get(factor) == dim for factor in factors)]
 
 
 def _dealt(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> list[tuple[int, Axes]] | None:
@@ -137,6 +152,47 @@ def derived_lists(scheme: Scheme, indices: Indices, place: Placed, mesh: Mesh) -
     return tuple(found)
 
 
+def recut(type: ArrayType, lists: Sequence[Axes], shape: Sequence[Dim] | None = None) -> ArrayType:
+    """This type with its dims cut by these lists, of another shape if one is given."""
+    sizes, axes = type.shape if shape is None else tuple(shape), tuple(lists)
+    states = type.varying, type.unreduced, type.reduced
+    return array_type(type.dtype, sizes, axes, *states, type.kind, type.memory, type.weak)
+
+
+def factored(
+    scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayType, mesh: Mesh
+) -> tuple[Scheme, list[ArrayType | None], ArrayType] | None:
+    """The same use with a dim for each factor: a grouped dim is its factors' dims, major first, and lies in memory as
+    they do. `None` where some list of axes cuts across a factor."""
+
+    def apart(indices: Indices, type: ArrayType) -> ArrayType | None:
+        shape: list[Dim] = []
+        lists: list[Axes] = []
+        for factors, axes in zip(indices, type.axes, strict=True):
+            dealt = [(factors[0], axes)] if len(factors) == 1 else _dealt(factors, axes, scheme, mesh)
+            if dealt is None:
+                return None
+            shape += [scheme.sizes[factor] for factor in factors]
+            lists += [dict(dealt).get(factor, ()) for factor in factors]
+        return recut(type, lists, shape)
+
+    arrays = [apart(indices, type) if type else None for indices, type in zip(scheme.operands, operands, strict=True)]
+    end = apart(scheme.results[0], result)
+    if end is None or any(before and after is None for before, after in zip(operands, arrays, strict=True)):
+        return None
+    single = [
+        tuple((factor,) for dim in indices for factor in dim) for indices in (*scheme.operands, scheme.results[0])
+    ]
+    ends = scheme.results[0]
+    along = scheme.along and {factor: _before(ends, dim) for factor, dim in scheme.along.items() if ends[dim]}
+    return Scheme(tuple(single[:-1]), (single[-1],), scheme.sizes, scheme.roles, along), arrays, end
+
+
+def _before(indices: Indices, dim: int) -> int:
+    """How many factors stand before this dim."""
+    return sum(map(len, indices[:dim]))
+
+
 def repeated(use: Use, lists: Sequence[Axes], dtype: str) -> None:
     """Refuses `axis-used-twice` where the derived lists mention an axis twice: step 3 of the seed's rule (B23)."""
     flat = [axis for axes in lists for axis in axes]
@@ -156,6 +212,10 @@ def repeated(use: Use, lists: Sequence[Axes], dtype: str) -> None:
 
 def conflict(use: Use, dispute: Dispute | None) -> Exception:
     """The refusal for a dispute, or for a result dim whose blocks would not be contiguous."""
+    if dispute is not None and dispute.first == dispute.second:
+        factors, cut = use.scheme.operands[dispute.first][dispute.dim], use.arrays[dispute.first]
+        if cut is not None and any(use.scheme.roles.get(factor) == "whole" for factor in factors):
+            return _whole(use, dispute.first, dispute.dim, cut)
     if dispute is None or dispute.first == dispute.second:
         return refuse(
             "misaligned",

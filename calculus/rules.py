@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calculus.communication import ALL_TO_ALL, Collective, move
-from calculus.implied import finished, implied
+from calculus.implied import bound, entangled, finished, implied
 from calculus.judgments import rule
 from calculus.meshes import Mesh
 from calculus.parameters import Spec, spec
-from calculus.placement import conflict, derived_lists, placed, repeated
+from calculus.placement import conflict, derived_lists, factored, placed, recut, repeated
 from calculus.primitives.declaration import EVERYTHING, Primitive, Site
 from calculus.programs import Literal, Parameters
 from calculus.refusals import Place, refuse
@@ -118,14 +118,22 @@ def _result(
         varying = _variation(use.arrays, mesh)
         result = array_type(dtype, shape, lists, varying, unreduced, reduced, kind, memory)
     agreeing(result, printed, number)
-    if not (place or disputes) or (derived == lists and scheme.roles.keys().isdisjoint(place)):
+    if not (place or disputes or (scheme.along and result.sharded)) or (
+        derived == lists and scheme.roles.keys().isdisjoint(place)
+    ):
         return result, ()  # nothing is cut, or everything stays as it is cut
+    window = use.primitive.window
     if scheme.grouped:
-        return result, _regrouped(use.arrays, derived, result, mesh)
+        if len(use.arrays) == 1 and not window:
+            return result, _regrouped(use.arrays, derived, result, mesh)
+        parts = factored(scheme, use.arrays, result, mesh)
+        if parts is None or entangled(scheme):
+            return result, bound(use.arrays, mesh)
+        return result, implied(*parts, mesh, window)
     reducing = scheme.roles and "whole" not in scheme.roles.values()
     if reducing and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
         return result, finished(scheme, use.arrays[0], derived, result, mesh)
-    return result, implied(scheme, use.arrays, result, mesh, use.primitive.window)
+    return result, implied(scheme, use.arrays, result, mesh, window)
 
 
 def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool:
@@ -143,17 +151,10 @@ def _regrouped(
     if operand is None or derived == result.axes:
         return ()
     if derived is None:
-        bare = _cut(operand, ((),) * operand.rank)
+        bare = recut(operand, ((),) * operand.rank)
         return tuple(collective.estimated().of(0) for collective in move(operand, bare, mesh))
-    moves = move(_cut(result, derived), result, mesh)
+    moves = move(recut(result, derived), result, mesh)
     return tuple(one.estimated() for one in moves) if any(one.kind == ALL_TO_ALL for one in moves) else moves
-
-
-def _cut(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
-    """This type with its dims cut by these lists."""
-    return array_type(
-        type.dtype, type.shape, lists, type.varying, type.unreduced, type.reduced, type.kind, type.memory, type.weak
-    )
 
 
 class _Gathered(NamedTuple):

@@ -29,9 +29,10 @@ Indices: TypeAlias = "tuple[tuple[Factor, ...], ...]"
 
 class Scheme:
     """An index scheme. operands, results: one index list per array. sizes: each factor's size. roles: of the factors
-    that are reduced or needed whole; all others are passed through or broadcast."""
+    that are reduced or needed whole; all others are passed through or broadcast. along: of an operand's factor that is
+    needed whole, the dim of the results that windows on it go along; `None` where that is the dim of its own number."""
 
-    __slots__ = ("operands", "results", "roles", "sizes")
+    __slots__ = ("along", "operands", "results", "roles", "sizes")
 
     def __init__(
         self,
@@ -39,7 +40,9 @@ class Scheme:
         results: tuple[Indices, ...],
         sizes: Sequence[Dim],
         roles: Mapping[Factor, str] | None = None,
+        along: Mapping[Factor, int] | None = None,
     ) -> None:
+        self.along = along
         self.operands = operands
         self.results = results
         self.sizes = sizes
@@ -193,13 +196,13 @@ def reduction(shape: Shape, axes: Sequence[int], monoid: str, arrays: int = 1) -
     return Scheme((operand,) * arrays, (result,) * arrays, shape, dict.fromkeys(axes, monoid))
 
 
-def permutation(shape: Shape, order: Sequence[int]) -> Scheme:
-    """`transpose`: `[i,j] -> [j,i]`."""
+def permutation(shape: Shape, order: Sequence[int], name: str = "permutation") -> Scheme:
+    """`transpose`: `[i,j] -> [j,i]`. name: the parameter that says the order."""
     if sorted(order) != list(range(len(shape))):
         raise refuse(
             "bad-parameter",
-            f"permutation {tuple(order)} is not one of the {len(shape)} dims of the operand",
-            place=Place("parameter", name="permutation"),
+            f"{name} {tuple(order)} is not one of the {len(shape)} dims of the operand",
+            place=Place("parameter", name=name),
         )
     return Scheme((_in_order(len(shape)),), (_each(order),), shape)
 

@@ -130,6 +130,17 @@ _CONVERTED: Final = tuple(
     ]
 )
 
+
+def _convolved(operands: str, classes: str = "", /, **said: Any) -> _Row:
+    """A convolution along one dim, with the features last: of a kernel those of the input, then those of the output."""
+    orders = {"lhs_spec": (0, 2, 1), "rhs_spec": (2, 1, 0), "out_spec": (0, 2, 1)}
+    numbers = Call("ConvDimensionNumbers", (), tuple(orders.items()))
+    usual: dict[str, Any] = dict.fromkeys(["feature_group_count", "batch_group_count"], 1)
+    usual |= dict.fromkeys(["window_strides", "lhs_dilation", "rhs_dilation"], (1,))
+    usual |= dict.fromkeys(["precision", "preferred_element_type", "out_sharding"], None)
+    return _call(operands, "", classes, dimension_numbers=numbers, **{"padding": ((0, 0),), **usual, **said})
+
+
 _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
     "erf_inv": (_call("?[4,8]:-1:1"),),
@@ -162,6 +173,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _call("?[32]", new_sizes=(4, 8), dimensions=None, sharding=None),
         _call("?[4,8,3]", new_sizes=(4, 24), dimensions=None, sharding=None),
         _call("?[4,6,5]", new_sizes=(4, 10, 3), dimensions=None, sharding=None),
+        _call("?[3,4,8]", new_sizes=(4, 24), dimensions=(1, 0, 2), sharding=None),
     ),
     "squeeze": (_call("?[4,1,8]", dimensions=(1,)),),
     "expand_dims": (_call("?[4,8]", dimensions=(1,)),),
@@ -188,6 +200,16 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
             "i8[4,8] i8[8,2]", "", "i",
             dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=Word("int32"),
         ),
+    ),
+    "conv_general_dilated": (
+        _convolved("?[2,8,4] ?[3,4,6]", padding=((1, 1),)),
+        _convolved("?[2,8,4] ?[1,4,6]"),
+        _convolved("?[2,8,4] ?[2,4,6]", window_strides=(2,)),
+        _convolved("?[4,8,6] ?[4,6,2]", rhs_dilation=(2,)),
+        _convolved("?[4,8,6] ?[1,6,2]", lhs_dilation=(2,), padding=((0, 1),)),
+        _convolved("?[2,5,8] ?[1,2,12]", feature_group_count=4),
+        _convolved("?[8,5,6] ?[3,6,4]", batch_group_count=2, padding=((2, 0),)),
+        _convolved("i8[2,8,4] i8[3,4,6]", "i", preferred_element_type=Word("int32")),
     ),
     "iota": (_call("", "", "i", dtype=Word("int32"), shape=(4, 8), dimension=1, sharding=None),),
     "empty": (_call("", "", "f", dtype=Word("float32"), shape=(4, 8)),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calculus.primitives.contraction import CONTRACTION
+from calculus.primitives.convolution import CONVOLUTION
 from calculus.primitives.creation import CREATION
 from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import ELEMENTWISE
@@ -14,6 +15,6 @@ from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.shaping import SHAPING
 
-_FAMILIES = (ELEMENTWISE, CONTRACTION, SHAPING, REDUCTIONS, INDEXING, GATHERING, CREATION, RANDOMNESS)
+_FAMILIES = (ELEMENTWISE, CONTRACTION, CONVOLUTION, SHAPING, REDUCTIONS, INDEXING, GATHERING, CREATION, RANDOMNESS)
 
 TABLE: Final[dict[str, Primitive]] = {primitive.name: primitive for family in _FAMILIES for primitive in family}

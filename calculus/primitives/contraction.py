@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from calculus.types import SHORT_NAMES, dtype_class
 def _dot_scheme(site: Site) -> Scheme:
     """`([b,i,k], [b,k,j]) -> [b,i,j]`, k reduced by sum: `dimension_numbers` = (contracting, batch), each a pair."""
     scheme = contraction(site.shapes[0], site.shapes[1], *_paired_dims(site.parameters))
-    monoid = _dot_monoid(site)
+    monoid = gathered_by(site)
     if monoid == "sum":
         return scheme
     return Scheme(scheme.operands, scheme.results, scheme.sizes, dict.fromkeys(scheme.roles, monoid))
@@ -36,30 +37,35 @@ def _paired_dims(parameters: Parameters) -> tuple[_Pair, _Pair]:
     return (left, right), (left_batch, right_batch)
 
 
-def _dot_monoid(site: Site) -> str:
-    """How products are gathered up: a sum; truth values by `or`; and a sum of real numbers that ends as an integer is
-    cut off after it, so that parts of it do not add up (`cut-off-sum` is no monoid that anything is pending by)."""
-    result = dtype_class(_dot_dtype(site)[0])
+def gathered_by(site: Site) -> str:
+    """How products are gathered up: by a sum; truth values by `or`; and a sum of real numbers that ends as an integer
+    is cut off after it, so that parts of it do not add up (`cut-off-sum` is no monoid that anything is pending by)."""
+    result = dtype_class(product_dtype(site)[0])
     if result == "b":
         return "or"
     real = any(dtype is not None and dtype_class(dtype) in INEXACT for dtype in site.dtypes)
     return "cut-off-sum" if result in "iu" and real else "sum"
 
 
-def _dot_linearity(site: Site) -> str:
+def product_linearity(left: str, right: str) -> Callable[[Site], str]:
     """Bilinear, unless the products are formed in another arithmetic than the operands': int8 pieces that add up
     modulo 2^8 do not add up to the same products in int32."""
-    (result,) = _dot_dtype(site)
-    if result == "bool":
-        return "; x y"
-    real = dtype_class(result) in INEXACT and all(
-        dtype is None or dtype_class(dtype) in INEXACT for dtype in site.dtypes
-    )
-    exact = real or all(dtype in (None, result) for dtype in site.dtypes)
-    return "x | y" if exact else "/ x y"
+
+    def linearity(site: Site) -> str:
+        (result,) = product_dtype(site)
+        if result == "bool":
+            return f"; {left} {right}"
+        real = dtype_class(result) in INEXACT and all(
+            dtype is None or dtype_class(dtype) in INEXACT for dtype in site.dtypes
+        )
+        exact = real or all(dtype in (None, result) for dtype in site.dtypes)
+        return f"{left} | {right}" if exact else f"/ {left} {right}"
+
+    return linearity
 
 
-def _dot_dtype(site: Site) -> tuple[str, ...]:
+def product_dtype(site: Site) -> tuple[str, ...]:
+    """The dtype that products are asked for in, or the one that both operands have."""
     preferred = site.parameters.get("preferred_element_type")
     left, right = site.dtypes
     if preferred is not None:
@@ -95,9 +101,9 @@ CONTRACTION = (
     Primitive(
         "dot_general",
         ("x", "y"),
-        _dot_linearity,
+        product_linearity("x", "y"),
         _dot_scheme,
-        _dot_dtype,
+        product_dtype,
         target="printed",
         accepts=NUMBERS + "b",
         joins=joins_on(b="max(x) | max(y)"),

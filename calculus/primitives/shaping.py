@@ -47,14 +47,7 @@ def _trailing_scheme(site: Site) -> Scheme:
 
 
 def _reshape_scheme(site: Site) -> Scheme:
-    if site.parameters.get("dimensions") is not None:
-        raise refuse(
-            "unmodelled-construct",
-            "a reshape that permutes through dimensions=",
-            because="the scheme of such a reshape is not written",
-            help="transpose first",
-            place=Place("parameter", name="dimensions"),
-        )
+    """Dims are regrouped, after they are put in the order that `dimensions` says, if it is given."""
     shape, result = site.shapes[0], sizes(site.parameters, "new_sizes")
     if any(isinstance(size, str) for size in (*shape, *result)) and _apart(_total(shape), _total(result)):
         raise refuse(
@@ -63,7 +56,13 @@ def _reshape_scheme(site: Site) -> Scheme:
             because="a reshape keeps every element, whatever the symbols stand for",
             place=Place("parameter", name="new_sizes"),
         )
-    return regrouping(shape, result)
+    if site.parameters.get("dimensions") is None:
+        return regrouping(shape, result)
+    order = integers(site.parameters, "dimensions")
+    turned = permutation(shape, order, "dimensions")
+    scheme = regrouping(turned.shape(turned.results[0]), result)
+    operand = tuple([scheme.operands[0][order.index(dim)] for dim in range(len(shape))])
+    return Scheme((operand,), scheme.results, scheme.sizes, scheme.roles)
 
 
 def _squeeze_scheme(site: Site) -> Scheme:
@@ -320,7 +319,7 @@ def _rev_scheme(site: Site) -> Scheme:
 
 
 def _reshape(np: Any, p: Any, x: Any) -> Any:
-    return x.reshape(p["new_sizes"])
+    return np.transpose(x, p["dimensions"]).reshape(p["new_sizes"])
 
 
 def _squeeze(np: Any, p: Any, x: Any) -> Any:
