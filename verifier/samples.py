@@ -144,6 +144,15 @@ def _convolved(operands: str, classes: str = "", /, **said: Any) -> _Row:
 _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
     "erf_inv": (_call("?[4,8]:-1:1"),),
+    **dict.fromkeys(["igamma", "igammac", "igamma_grad_a"], (_call("?[4,8]:0:3 ?[4,8]:0:3"),)),
+    "polygamma": (_call("?[4,8]:1:1 ?[4,8]"),),
+    "zeta": (_call("?[4,8]:1:9 ?[4,8]:0:3"),),
+    "regularized_incomplete_beta": (_call("?[4,8]:0:3 ?[4,8]:0:3 ?[4,8]:0:1"),),
+    "polynomial": (_call("?[4,8] ?[4,8] ?[4,8] ?[4,8]"), _call("?[4,8] ?[] ?[4,8]")),
+    "conj": (
+        _call("f64[4,8]", "", "f", input_dtype=Word("float64")),
+        _call("c128[4,8]", "", "c", input_dtype=Word("complex128")),
+    ),
     "round": (_call("?[4,8]", rounding_method=0), _call("?[4,8]", rounding_method=1)),
     "reduce_precision": (_call("?[4,8]", exponent_bits=8, mantissa_bits=3),),
     "convert_element_type": _CONVERTED,

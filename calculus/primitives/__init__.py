@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculus.primitives.bits import BITS
 from calculus.primitives.contraction import CONTRACTION
 from calculus.primitives.convolution import CONVOLUTION
 from calculus.primitives.creation import CREATION
@@ -14,7 +15,20 @@ from calculus.primitives.indexing import INDEXING
 from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.shaping import SHAPING
+from calculus.primitives.special import SPECIAL
 
-_FAMILIES = (ELEMENTWISE, CONTRACTION, CONVOLUTION, SHAPING, REDUCTIONS, INDEXING, GATHERING, CREATION, RANDOMNESS)
+_FAMILIES = (
+    ELEMENTWISE,
+    BITS,
+    SPECIAL,
+    CONTRACTION,
+    CONVOLUTION,
+    SHAPING,
+    REDUCTIONS,
+    INDEXING,
+    GATHERING,
+    CREATION,
+    RANDOMNESS,
+)
 
 TABLE: Final[dict[str, Primitive]] = {primitive.name: primitive for family in _FAMILIES for primitive in family}

@@ -75,7 +75,7 @@ def _chosen(site: Site) -> Scheme:
     return aligned(site)
 
 
-def _row(
+def row(
     name: str,
     operands: str,
     linearity: str,
@@ -84,6 +84,7 @@ def _row(
     dtypes: DtypesOf = same_dtype,
     joins: str | Callable[[Site], str] = "",
 ) -> Primitive:
+    """The declaration of an elementwise primitive. operands: their names, between blanks."""
     return Primitive(
         name, tuple(operands.split()), linearity, aligned, dtypes, kernel=kernel, accepts=accepts, joins=joins
     )
@@ -177,6 +178,34 @@ def _pair(site: Site) -> tuple[str, ...]:
     return ("c128" if same_dtype(site) == ("f64",) else "c64",)
 
 
+def _conjugate_dtype(site: Site) -> tuple[str, ...]:
+    """Complex, of a complex operand or of a real one, which `input_dtype` names: the transpose depends on it."""
+    (found,) = same_dtype(site)
+    said = named_dtype("input_dtype")(site)
+    if said != (found,):
+        raise bad("input_dtype", str(site.parameters["input_dtype"]), f"the operand's, {DTYPES[found][0]}")
+    if found not in _CONJUGATES:
+        raise refuse(
+            "dtype",
+            f"conj does not compute on {found}",
+            because="a complex number is a pair of numbers of 32 or of 64 bits",
+            help="insert a convert_element_type",
+            place=Place("operand", 0),
+        )
+    return (_CONJUGATES[found],)
+
+
+_CONJUGATES: Final = {"f32": "c64", "f64": "c128", "c64": "c64", "c128": "c128"}
+
+
+def _conjugate(np: Any, p: Any, x: Any) -> Any:
+    """The conjugate of a sum is the sum of conjugates. Of a complex multiple it is not the multiple: so conj is linear
+    over the real numbers, which is what sums of devices' pieces ask. JAX pairs cotangents and tangents without
+    conjugating, ⟨c, x⟩ = Re Σ cx, under which conj is its own transpose: Re c·conj(x) = Re conj(c)·x. Of a real operand
+    the transpose is the real part, as the conjugate is the embedding."""
+    return np.conj(x).astype(np.result_type(x, np.complex64))
+
+
 def _divide(np: Any, p: Any, x: Any, y: Any) -> Any:
     return x / y if x.dtype.kind in "fc" else np.trunc(x / y).astype(x.dtype)
 
@@ -189,12 +218,11 @@ def _round(np: Any, p: Any, x: Any) -> Any:
     return np.round(x) if p["rounding_method"] == 1 else np.trunc(x + np.copysign(0.5, x))
 
 
-def _shift_logical(np: Any, p: Any, x: Any, y: Any) -> Any:
-    return (x.view(f"u{x.itemsize}") >> y.view(f"u{y.itemsize}")).view(x.dtype)
-
-
-def _shift_arithmetic(np: Any, p: Any, x: Any, y: Any) -> Any:
-    return (x.view(f"i{x.itemsize}") >> y.view(f"i{y.itemsize}")).view(x.dtype)
+def _polynomial(np: Any, p: Any, x: Any, *coefficients: Any) -> Any:
+    found = np.zeros_like(x)
+    for coefficient in reversed(coefficients):
+        found = found * x + coefficient
+    return found
 
 
 def _convert(np: Any, p: Any, x: Any) -> Any:
@@ -230,10 +258,6 @@ def _atan2(np: Any, p: Any, x: Any, y: Any) -> Any:
     return -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
 
 
-def _population_count(np: Any, p: Any, x: Any) -> Any:
-    return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)
-
-
 def _select(np: Any, p: Any, which: Any, *cases: Any) -> Any:
     return np.choose(np.broadcast_to(which, cases[0].shape).astype(int), cases)
 
@@ -262,81 +286,77 @@ device; a greatest piece may be above it while others are not."""
 # fmt: off
 ELEMENTWISE = (
     # linear
-    _row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS, joins=joins_on(r="x | y")),
-    _row("add_any", "x y", "x y", lambda np, p, x, y: x + y, joins=joins_on(r="x | y")),
-    _row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS, joins=joins_on(r="x | -y")),
-    _row("neg", "x", "x", lambda np, p, x: -x, NUMBERS, joins=joins_on(r="-x")),
-    _row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=_part),
-    _row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=_part),
-    _row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=_pair),
-    _row("copy", "x", "x", lambda np, p, x: x.copy(), joins="x"),
-    _row("copy_p", "x", "x", lambda np, p, x: x.copy(), joins="x"),
-    _row("stop_gradient", "x", "x", lambda np, p, x: x, joins="x"),
+    row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS, joins=joins_on(r="x | y")),
+    row("add_any", "x y", "x y", lambda np, p, x, y: x + y, joins=joins_on(r="x | y")),
+    row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS, joins=joins_on(r="x | -y")),
+    row("neg", "x", "x", lambda np, p, x: -x, NUMBERS, joins=joins_on(r="-x")),
+    row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=_part),
+    row("imag", "x", "x", lambda np, p, x: np.imag(x), "c", dtypes=_part),
+    row("complex", "x y", "x y", lambda np, p, x, y: x + 1j * y, "f", dtypes=_pair),
+    row("conj", "x", "x", _conjugate, "fc", dtypes=_conjugate_dtype),
+    row("copy", "x", "x", lambda np, p, x: x.copy(), joins="x"),
+    row("copy_p", "x", "x", lambda np, p, x: x.copy(), joins="x"),
+    row("stop_gradient", "x", "x", lambda np, p, x: x, joins="x"),
     # bilinear, and linear in the numerator
-    _row("mul", "x y", "x | y", lambda np, p, x, y: x * y, NUMBERS),
+    row("mul", "x y", "x | y", lambda np, p, x, y: x * y, NUMBERS),
     Primitive("div", ("x", "y"), _division, aligned, same_dtype, kernel=_divide, accepts=NUMBERS),
     # nonlinear, differentiable
-    _row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
-    _row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=_power_dtype),
+    row("rem", "x y", "/ x y", lambda np, p, x, y: np.fmod(x, y), "fiu"),
+    row("pow", "x y", "/ x y", lambda np, p, x, y: x**y, INEXACT, dtypes=_power_dtype),
     Primitive("integer_pow", ("x",), _power, aligned, _whole_power_dtype, kernel=_integer_power, accepts=NUMBERS,
               joins=_power_joins),
-    _row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y), "fiubc", joins=joins_on(fiub="max(x y) | x | y")),
-    _row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y), "fiubc", joins=joins_on(fiub="min(x y) | x | y")),
+    row("max", "x y", "/ x y", lambda np, p, x, y: np.maximum(x, y), "fiubc", joins=joins_on(fiub="max(x y) | x | y")),
+    row("min", "x y", "/ x y", lambda np, p, x, y: np.minimum(x, y), "fiubc", joins=joins_on(fiub="min(x y) | x | y")),
     Primitive("clamp", ("low", "x", "high"), "/ low x high", _bounded, same_dtype,
               kernel=lambda np, p, low, x, high: np.clip(x, low, high), accepts="fiubc", joins=_CLAMP_JOINS),
-    _row("atan2", "x y", "/ x y", _atan2, INEXACT),
-    _row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
-    _row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS, joins=joins_on(riu="x")),
-    _row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f", joins=joins_on(r="x")),
-    _row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f", joins=joins_on(r="x")),
-    _row("round", "x", "/ x", _round, "f", joins=joins_on(r="x")),
-    _row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
-    _row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
-    _row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT, joins=_FROM_A_POINT_ON),
-    _row("rsqrt", "x", "/ x", lambda np, p, x: 1 / np.sqrt(x), INEXACT),
-    _row("cbrt", "x", "/ x", lambda np, p, x: np.cbrt(x), "f", joins=joins_on(r="x")),
-    _row("exp", "x", "/ x", lambda np, p, x: np.exp(x), INEXACT, joins=joins_on(r="x")),
-    _row("exp2", "x", "/ x", lambda np, p, x: np.exp2(x), INEXACT, joins=joins_on(r="x")),
-    _row("expm1", "x", "/ x", lambda np, p, x: np.expm1(x), INEXACT, joins=joins_on(r="x")),
-    _row("log", "x", "/ x", lambda np, p, x: np.log(x), INEXACT, joins=_FROM_A_POINT_ON),
-    _row("log1p", "x", "/ x", lambda np, p, x: np.log1p(x), INEXACT, joins=_FROM_A_POINT_ON),
-    _row("logistic", "x", "/ x", _logistic, INEXACT, joins=joins_on(r="x")),
-    _row("sin", "x", "/ x", lambda np, p, x: np.sin(x), INEXACT),
-    _row("cos", "x", "/ x", lambda np, p, x: np.cos(x), INEXACT),
-    _row("tan", "x", "/ x", lambda np, p, x: np.tan(x), INEXACT),
-    _row("asin", "x", "/ x", lambda np, p, x: np.arcsin(x), INEXACT),
-    _row("acos", "x", "/ x", lambda np, p, x: np.arccos(x), INEXACT),
-    _row("atan", "x", "/ x", lambda np, p, x: np.arctan(x), INEXACT, joins=joins_on(r="x")),
-    _row("sinh", "x", "/ x", lambda np, p, x: np.sinh(x), INEXACT, joins=joins_on(r="x")),
-    _row("cosh", "x", "/ x", lambda np, p, x: np.cosh(x), INEXACT),
-    _row("tanh", "x", "/ x", lambda np, p, x: np.tanh(x), INEXACT, joins=joins_on(r="x")),
-    _row("asinh", "x", "/ x", lambda np, p, x: np.arcsinh(x), INEXACT, joins=joins_on(r="x")),
-    _row("acosh", "x", "/ x", lambda np, p, x: np.arccosh(x), INEXACT, joins=_FROM_A_POINT_ON),
-    _row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
-    _row("erf", "x", "/ x", _erf, "f", joins=joins_on(r="x")),
-    _row("erf_inv", "x", "/ x", _erf_inv, "f"),
+    row("atan2", "x y", "/ x y", _atan2, INEXACT),
+    row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
+    row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS, joins=joins_on(riu="x")),
+    row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f", joins=joins_on(r="x")),
+    row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f", joins=joins_on(r="x")),
+    row("round", "x", "/ x", _round, "f", joins=joins_on(r="x")),
+    row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
+    row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
+    row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT, joins=_FROM_A_POINT_ON),
+    row("rsqrt", "x", "/ x", lambda np, p, x: 1 / np.sqrt(x), INEXACT),
+    row("cbrt", "x", "/ x", lambda np, p, x: np.cbrt(x), "f", joins=joins_on(r="x")),
+    row("exp", "x", "/ x", lambda np, p, x: np.exp(x), INEXACT, joins=joins_on(r="x")),
+    row("exp2", "x", "/ x", lambda np, p, x: np.exp2(x), INEXACT, joins=joins_on(r="x")),
+    row("expm1", "x", "/ x", lambda np, p, x: np.expm1(x), INEXACT, joins=joins_on(r="x")),
+    row("log", "x", "/ x", lambda np, p, x: np.log(x), INEXACT, joins=_FROM_A_POINT_ON),
+    row("log2", "x", "/ x", lambda np, p, x: np.log2(x), INEXACT, joins=_FROM_A_POINT_ON),
+    row("log1p", "x", "/ x", lambda np, p, x: np.log1p(x), INEXACT, joins=_FROM_A_POINT_ON),
+    row("logistic", "x", "/ x", _logistic, INEXACT, joins=joins_on(r="x")),
+    row("sin", "x", "/ x", lambda np, p, x: np.sin(x), INEXACT),
+    row("cos", "x", "/ x", lambda np, p, x: np.cos(x), INEXACT),
+    row("tan", "x", "/ x", lambda np, p, x: np.tan(x), INEXACT),
+    row("asin", "x", "/ x", lambda np, p, x: np.arcsin(x), INEXACT),
+    row("acos", "x", "/ x", lambda np, p, x: np.arccos(x), INEXACT),
+    row("atan", "x", "/ x", lambda np, p, x: np.arctan(x), INEXACT, joins=joins_on(r="x")),
+    row("sinh", "x", "/ x", lambda np, p, x: np.sinh(x), INEXACT, joins=joins_on(r="x")),
+    row("cosh", "x", "/ x", lambda np, p, x: np.cosh(x), INEXACT),
+    row("tanh", "x", "/ x", lambda np, p, x: np.tanh(x), INEXACT, joins=joins_on(r="x")),
+    row("asinh", "x", "/ x", lambda np, p, x: np.arcsinh(x), INEXACT, joins=joins_on(r="x")),
+    row("acosh", "x", "/ x", lambda np, p, x: np.arccosh(x), INEXACT, joins=_FROM_A_POINT_ON),
+    row("atanh", "x", "/ x", lambda np, p, x: np.arctanh(x), INEXACT),
+    row("erf", "x", "/ x", _erf, "f", joins=joins_on(r="x")),
+    row("erf_inv", "x", "/ x", _erf_inv, "f"),
     Primitive("reduce_precision", ("x",), "/ x", aligned, _reduced_precision_dtype, kernel=_reduce_precision,
               accepts="f", joins=joins_on(r="x")),
+    # linear in the coefficients, c₀ + c₁x + … , and not in x
+    row("polynomial", "x c...", "c... / x", _polynomial, NUMBERS),
     # choices and conversions
     Primitive("select_n", ("which", "x..."), "x... ; which", _chosen, like_operands(1), kernel=_select,
               accepts="iub", joins="x"),
     Primitive("convert_element_type", ("x",), _conversion, aligned, named_dtype("new_dtype"), "printed", _convert,
               joins=_conversion_joins),
     # without a derivative
-    _row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
-    _row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),
-    _row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, "fiub", dtypes=truth, joins=_HIGHER),
-    _row("gt", "x y", "; x y", lambda np, p, x, y: x > y, "fiub", dtypes=truth, joins=_HIGHER),
-    _row("le", "x y", "; x y", lambda np, p, x, y: x <= y, "fiub", dtypes=truth, joins=_LOWER),
-    _row("lt", "x y", "; x y", lambda np, p, x, y: x < y, "fiub", dtypes=truth, joins=_LOWER),
-    _row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), "f", dtypes=truth),
-    _row("and", "x y", "; x y", lambda np, p, x, y: x & y, "iub", joins=joins_on(b="min(x y) | x | y")),
-    _row("or", "x y", "; x y", lambda np, p, x, y: x | y, "iub", joins=joins_on(b="max(x y) | x | y")),
-    _row("xor", "x y", "; x y", lambda np, p, x, y: x ^ y, "iub"),
-    _row("not", "x", "; x", lambda np, p, x: ~x, "iub", joins="-x"),
-    _row("population_count", "x", "; x", _population_count, "iu"),
-    _row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
-    _row("shift_right_logical", "x y", "; x y", _shift_logical, "iu", joins=joins_on(u="x")),
-    _row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu", joins="x"),
+    row("eq", "x y", "; x y", lambda np, p, x, y: x == y, dtypes=truth),
+    row("ne", "x y", "; x y", lambda np, p, x, y: x != y, dtypes=truth),
+    row("ge", "x y", "; x y", lambda np, p, x, y: x >= y, "fiub", dtypes=truth, joins=_HIGHER),
+    row("gt", "x y", "; x y", lambda np, p, x, y: x > y, "fiub", dtypes=truth, joins=_HIGHER),
+    row("le", "x y", "; x y", lambda np, p, x, y: x <= y, "fiub", dtypes=truth, joins=_LOWER),
+    row("lt", "x y", "; x y", lambda np, p, x, y: x < y, "fiub", dtypes=truth, joins=_LOWER),
+    row("is_finite", "x", "; x", lambda np, p, x: np.isfinite(x), "f", dtypes=truth),
 )
 # fmt: on
