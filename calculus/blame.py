@@ -111,6 +111,9 @@ def _not_local(relation: Relation, states: States, result: State | None, axis: s
     if not cut:
         return _no_commuting(relation, states, pending)
     first, block = names[cut[0]], states[cut[0]]
+    start = relation.scheme.accumulator
+    if start is not None and states[start] in COPIES and relation.scheme.role(block[1]) == "sum":
+        return _counted(relation, states, start)
     if pending:
         part = names[pending[0]]
         because = f"a block of {first} would meet only its own device's piece of {part}, not all pieces"
@@ -145,6 +148,9 @@ def _no_commuting(relation: Relation, states: States, pending: Sequence[int]) ->
         if index not in group:
             because = f"a product of two sums has terms that pair pieces of {names[first]} and {names[index]} from"
             return Blame(False, index, f"{because} different devices")
-    missing = next(index for index in group if index not in pending)
-    because = f"{names[missing]} is {_word(states[missing])}: added on every device, it would count once per device"
-    return Blame(False, missing, because)
+    return _counted(relation, states, next(index for index in group if index not in pending))
+
+
+def _counted(relation: Relation, states: States, index: int) -> Blame:
+    name, word = relation.signature.names[index], _word(states[index])
+    return Blame(False, index, f"{name} is {word}: added on every device, it would count once per device")

@@ -5,7 +5,8 @@ placement and the result's. Seeds A9, A14, A24, B22, B26, B28.
   keep as U, it is finished, and scattered where the result is sharded on them.
 * A reduced factor that only some operands have cut is gathered there (FSDP). Where the result is sharded on other
   axes alone, a partitioner may reduce the result instead, whichever is smaller.
-* A dim that is needed whole and is cut all the same is gathered in each operand, or blocks change places, all in one.
+* A dim that is needed whole and is cut all the same is gathered in each operand, or blocks change places, all in one;
+  or each device does what falls into its own block.
 * A factor that the result has cut less, or otherwise, than an operand is gathered in the operand; but a reduction of
   one operand is taken first, and its result moved, which is smaller.
 * Everything else is free: cutting a copy is a slice.
@@ -90,6 +91,8 @@ def implied(
             ends = goal.get(factor, ())
             if scheme.roles.get(factor) == "whole":
                 dim = scheme.operands[index].index((factor,))
+                if window == "own":
+                    continue
                 if window == "permute":
                     turned += axes
                     continue

@@ -44,13 +44,15 @@ _KINDRED: Final[Mapping[Role, State]] = {**PENDING, "or": "Umax", "and": "Umin"}
 
 @dataclass(frozen=True, slots=True)
 class AxisScheme:
-    """What one mesh axis sees of an index scheme: which factors each operand has, which the result has, and by which
-    monoid the others are reduced. Build it with `axis_scheme`, which brings it into canonical form: factors that are
-    needed whole are gone, since no device can do its part of them."""
+    """What one mesh axis sees of an index scheme: which factors each operand has, which the result has, by which
+    monoid the others are reduced, and the operand that the reduction starts from. Build it with `axis_scheme`, which
+    brings it into canonical form: factors that are needed whole are gone, since no device can do its part of them, and
+    nothing starts where nothing is reduced."""
 
     operands: tuple[frozenset[Factor], ...]
     result: frozenset[Factor]
     reduced: frozenset[tuple[Factor, Role]]
+    accumulator: int | None = None
 
     @property
     def broadcast(self) -> frozenset[Factor]:
@@ -80,10 +82,12 @@ def axis_scheme(
     operands: Iterable[Iterable[Factor]],
     result: Iterable[Factor],
     roles: Mapping[int, Role] | Mapping[str, Role] | Mapping[Factor, Role] | None = None,
+    accumulator: int | None = None,
 ) -> AxisScheme:
     """The canonical `AxisScheme`. `roles` names the monoid (`sum`, `max`, `min`, `prod`, `or`, `and`) of the factors
     that are reduced and `whole` for those that are needed whole. A factor that the result lacks and that no monoid
-    reduces is needed whole. Raises `ValueError` where the result has a reduced factor."""
+    reduces is needed whole. `accumulator` is the operand that the reduction starts from. Raises `ValueError` where the
+    result or the accumulator has a reduced factor."""
     given: dict[Factor, Role] = dict(roles.items()) if roles else {}
     kept = {factor for factor, role in given.items() if role != "whole"}
     target = frozenset(result)
@@ -91,8 +95,11 @@ def axis_scheme(
         raise ValueError(f"the result has the factors {sorted(map(str, kept & target))}, which are reduced")
     live = kept | {factor for factor in target if factor not in given}
     sets = tuple(frozenset(factors) & live for factors in operands)
-    present = frozenset[Factor]().union(*sets)
-    return AxisScheme(sets, target & live, frozenset((f, given[f]) for f in kept & present))
+    present = kept.intersection(frozenset[Factor]().union(*sets))
+    if accumulator is not None and present & sets[accumulator]:
+        raise ValueError(f"operand {accumulator} starts a reduction over factors that it has itself")
+    reduced = frozenset((factor, given[factor]) for factor in present)
+    return AxisScheme(sets, target & live, reduced, accumulator if reduced else None)
 
 
 class Demand(NamedTuple):
@@ -196,12 +203,16 @@ class Relation:
     def transposed(self, operand: int) -> tuple[Relation, tuple[int, ...]]:
         """The relation of the transpose with respect to a linear operand, and the operands it keeps: those of other
         groups, and the cotangent in the operand's place. The index lists of operand and result change places; the
-        result's factors that the operand lacks are summed over."""
+        result's factors that the operand lacks are summed over. What is added to an accumulator is not in its term,
+        so its transpose keeps no operand that is reduced."""
         found = self._transposes.get(operand)
         if found is None:
-            group = set(next(group for group in self.signature.groups if operand in group))
-            kept = tuple(i for i in range(self.signature.arity) if i == operand or i not in group)
             operands, result = self.scheme.operands, self.scheme.result
+            others = set(next(group for group in self.signature.groups if operand in group)) - {operand}
+            if operand == self.scheme.accumulator:
+                added = {factor for factor, _ in self.scheme.reduced}
+                others |= {i for i, factors in enumerate(operands) if factors & added}
+            kept = tuple(i for i in range(self.signature.arity) if i not in others)
             target = operands[operand]
             sets = [result if i == operand else operands[i] for i in kept]
             roles = dict.fromkeys(frozenset[Factor]().union(*sets) - target, "sum")
@@ -240,16 +251,24 @@ class Relation:
             return frozenset({"U"}) if any(pending == set(group) for group in self.signature.groups) else NOTHING
         if kind not in KIND:
             return NOTHING
-        monoids = {_KINDRED.get(monoid) for _, monoid in self.scheme.reduced}
+        alone = pending == {self.scheme.accumulator}
+        monoids = set() if alone else {_KINDRED.get(monoid) for _, monoid in self.scheme.reduced}
         found = self.signature.joined(pending, KIND[kind])
         return frozenset(PENDING[target] for target in found if monoids <= {PENDING[target]})
 
     def _local_cut(self, states: States, block: State) -> frozenset[State]:
         factor = block[1]
-        for state, factors in zip(states, self.scheme.operands, strict=True):
-            if (state != block) if factor in factors else (state not in COPIES):
-                return NOTHING
         role = self.scheme.role(factor)
+        start = self.scheme.accumulator if role in PENDING else None
+        for index, (state, factors) in enumerate(zip(states, self.scheme.operands, strict=True)):
+            if factor in factors:
+                fits = state == block
+            elif index == start:  # counted on every device; a maximum may count twice
+                fits = state == PENDING[role] or (role != "sum" and state in COPIES)
+            else:
+                fits = state in COPIES
+            if not fits:
+                return NOTHING
         if role == "pass":
             return frozenset({block})
         return frozenset({PENDING[role]}) if role in PENDING else NOTHING

@@ -46,7 +46,7 @@ _UNDECLARED = """
     psum_invariant_start psum_start qr ragged_all_to_all ragged_dot_general random_gamma reciprocal reduce
     reduce_scatter_done reduce_scatter_start reduce_window reduce_window_max reduce_window_min reduce_window_sum
     relayout remat_opt rng_bit_generator rng_uniform roll run_scoped run_state scaled_dot scaled_matmul
-    scaled_matmul_wrapper scatter scatter-add scatter-max scatter-min scatter-mul scatter-sub schur
+    scaled_matmul_wrapper schur
     select_and_gather_add select_and_scatter select_and_scatter_add semaphore_read semaphore_signal semaphore_wait
     shape_assertion shard_alike stage stochastic_round svd symmetric_product threefry2x32 threefry4x32 tie tile
     to_edtype top_k trace_value triangular_solve tridiagonal tridiagonal_solve unpack_dtype unpack_elementwise unpin

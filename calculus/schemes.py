@@ -9,6 +9,9 @@ them, none where a dim of size 1 is broadcast). A factor is
 * needed whole, if its role says `whole`: the primitive looks along it (a slice, a sort, a cumulative sum), so that no
   device can do its part with a block of it.
 
+A reduction may start from an operand, its *accumulator* (a scatter adds updates to an array): that has none of the
+reduced factors, and is combined once with what is reduced, by the same monoid.
+
 Shape, sharding, linearity, transpose and communication of a primitive are derived from its scheme.
 """
 
@@ -30,9 +33,10 @@ Indices: TypeAlias = "tuple[tuple[Factor, ...], ...]"
 class Scheme:
     """An index scheme. operands, results: one index list per array. sizes: each factor's size. roles: of the factors
     that are reduced or needed whole; all others are passed through or broadcast. along: of an operand's factor that is
-    needed whole, the dim of the results that windows on it go along; `None` where that is the dim of its own number."""
+    needed whole, the dim of the results that windows on it go along; `None` where that is the dim of its own number.
+    accumulator: the operand that a reduction starts from."""
 
-    __slots__ = ("along", "operands", "results", "roles", "sizes")
+    __slots__ = ("accumulator", "along", "operands", "results", "roles", "sizes")
 
     def __init__(
         self,
@@ -41,12 +45,14 @@ class Scheme:
         sizes: Sequence[Dim],
         roles: Mapping[Factor, str] | None = None,
         along: Mapping[Factor, int] | None = None,
+        accumulator: int | None = None,
     ) -> None:
         self.along = along
         self.operands = operands
         self.results = results
         self.sizes = sizes
         self.roles: Mapping[Factor, str] = roles or {}
+        self.accumulator = accumulator
 
     def shape(self, indices: Indices) -> Shape:
         """The shape of an array with this index list."""

@@ -51,7 +51,8 @@ def state_of_result(
     sets = tuple(tuple(factor for dim in indices for factor in dim) for indices in scheme.operands)
     result = {factor for dim in scheme.results[use.number] for factor in dim}
     roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}
-    question = _Question(use, place, lists, printed, sets, relation(axis_scheme(sets, result, roles), signature))
+    q = relation(axis_scheme(sets, result, roles, scheme.accumulator), signature)
+    question = _Question(use, place, lists, printed, sets, q)
     unreduced: list[str] = []
     reduced: list[str] = []
     kinds: set[str] = set()

@@ -14,6 +14,7 @@ from calculus.primitives.gathering import GATHERING
 from calculus.primitives.indexing import INDEXING
 from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
+from calculus.primitives.scattering import SCATTERING
 from calculus.primitives.shaping import SHAPING
 from calculus.primitives.special import SPECIAL
 
@@ -27,6 +28,7 @@ _FAMILIES = (
     REDUCTIONS,
     INDEXING,
     GATHERING,
+    SCATTERING,
     CREATION,
     RANDOMNESS,
 )

@@ -28,12 +28,31 @@ class Operation:
     join: str = ""
     dtypes: str = ""
     grows: str = ""
+    accumulator: int | None = None
 
     @property
     def relation(self) -> Relation:
         whole = {letter: "whole" for letter in "".join((*self.indices, self.result)) if letter.isupper()}
-        scheme = axis_scheme(self.indices, self.result, {**whole, **self.roles})
+        scheme = axis_scheme(self.indices, self.result, {**whole, **self.roles}, self.accumulator)
         return relation(scheme, Signature.parse(self.signature, self.order, self.join).of(len(self.indices)))
+
+
+def scattered(ufunc: Any) -> Callable[..., Any]:
+    """`x[at] ∘= u`, an update at each place, of what is in the dims after the first."""
+
+    def kernel(x: Any, at: Any, u: Any) -> Any:
+        found = x.copy()
+        ufunc.at(found, np.clip(at, 0, len(x) - 1), u)
+        return found
+
+    return kernel
+
+
+def written(x: Any, at: Any, u: Any) -> Any:
+    """`x[at] = u` at places that differ: the numbers in `at` count by their rank. Those outside are dropped."""
+    found, ranks = x.copy(), np.argsort(np.argsort(at, kind="stable"), kind="stable")
+    found[ranks[ranks < len(x)]] = u[ranks < len(x)]
+    return found
 
 
 def einsum(text: str) -> Callable[..., Any]:
@@ -90,6 +109,56 @@ OPERATIONS = [
         join="x",
         dtypes="ix",
     ),
+    Operation(
+        "scatter_add",
+        ("Iw", "p", "pw"),
+        "Iw",
+        "x u ; at",
+        scattered(np.add),
+        {"p": "sum"},
+        "x at u",
+        "x",
+        "ixi",
+        accumulator=0,
+    ),
+    Operation(
+        "scatter_sub",
+        ("Iw", "p", "pw"),
+        "Iw",
+        "x u ; at",
+        scattered(np.subtract),
+        {"p": "sum"},
+        "x at u",
+        "x",
+        "ixi",
+        accumulator=0,
+    ),
+    Operation(
+        "scatter_max",
+        ("I", "p", "p"),
+        "I",
+        "/ x u ; at",
+        scattered(np.maximum),
+        {"p": "max"},
+        "x at u",
+        "max(x u) | x",
+        "ixi",
+        accumulator=0,
+    ),
+    Operation(
+        "scatter_min",
+        ("I", "p", "p"),
+        "I",
+        "/ x u ; at",
+        scattered(np.minimum),
+        {"p": "min"},
+        "x at u",
+        "min(x u) | x",
+        "ixi",
+        accumulator=0,
+    ),
+    Operation("scatter_mul", ("Iw", "P", "Pw"), "Iw", "x / u ; at", scattered(np.multiply), {}, "x at u", "", "ixi"),
+    Operation("scatter", ("Iw", "C", "Cw"), "Iw", "x u ; at", written, {}, "x at u", "x u", "ixi"),
     Operation("dot_general", ("bk", "kj"), "bj", "x | y", np.matmul, {"k": "sum"}),
     Operation("dot_general, batched", ("bik", "bkj"), "bij", "x | y", np.matmul, {"k": "sum"}),
     Operation("inner product", ("k", "k"), "", "x | y", np.dot, {"k": "sum"}),
