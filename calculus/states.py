@@ -164,7 +164,8 @@ class _Question(NamedTuple):
             concrete = tuple("N" if isinstance(given, frozenset) else given for given in states)
         why = blame(self.q, concrete, said if one_way else None, axis)
         odd = "N" if one_way and "N" in concrete else next((s for s in concrete if s in _MARKS), concrete[0:1])
-        marked = concrete.index(odd) if odd in concrete else 0
+        those = [index for index, state in enumerate(concrete) if state == odd]
+        marked = next((index for index in those if index not in self.q.signature.index), those[0] if those else 0)
         return refuse(
             "transpose-communicates" if one_way else "state",
             f"{name} of ({shown}) along {axis} is right forward, and its transpose is not free"

@@ -17,7 +17,7 @@ from calculus.primitives.declaration import EVERYTHING, Site
 from calculus.primitives.elementwise import aligned
 from calculus.programs import Call, Parameters, Real, Word
 from calculus.types import ArrayType
-from grammar.read import read_type
+from grammar.read import read, read_type
 
 NARROW: Final[Mapping[str, str]] = {"f": "f32", "c": "c64", "i": "i32", "u": "u32", "b": "bool", "o": "key<fry>"}
 """A dtype of each class, as programs use them."""
@@ -141,6 +141,36 @@ def _convolved(operands: str, classes: str = "", /, **said: Any) -> _Row:
     return _call(operands, "", classes, dimension_numbers=numbers, **{"padding": ((0, 0),), **usual, **said})
 
 
+def _scattered(combiner: str, operands: str, classes: str = "", /, **said: tuple[int, ...]) -> _Row:
+    """A scatter of updates that may lie outside. `said`: where dimension numbers are not those of columns."""
+    usual = {"update_window_dims": (0,), "inserted_window_dims": (1,), "scatter_dims_to_operand_dims": (1,)}
+    body = f"{{ lambda ; a:f32[] b:f32[]. let c:f32[] = {combiner} a b in (c,) }}"
+    return _call(
+        operands,
+        "",
+        classes,
+        dimension_numbers=Call("ScatterDimensionNumbers", (), tuple({**usual, **said}.items())),
+        indices_are_sorted=False,
+        mode=Word("GatherScatterMode.FILL_OR_DROP"),
+        unique_indices=False,
+        update_consts=(),
+        update_jaxpr=None if combiner == "set" else read(body).program,
+    )
+
+
+def _scatters(combiner: str, several: str) -> tuple[_Row, ...]:
+    """A column, a part of both dims, an element of each row, each once; and columns that may meet, on the classes where
+    they may: elsewhere it is not the kernel that says what becomes of them."""
+    row = {"update_window_dims": (), "operand_batching_dims": (0,), "scatter_indices_batching_dims": (0,)}
+    both = {"update_window_dims": (0, 1), "inserted_window_dims": (), "scatter_dims_to_operand_dims": (0, 1)}
+    return (
+        _scattered(combiner, "?[4,8] i32[1]:0:8 ?[4]"),
+        _scattered(combiner, "?[4,8] i32[2]:-1:5 ?[2,3]", **both),
+        _scattered(combiner, "?[4,8] i32[4,1]:-2:11 ?[4]", **row),
+        *([_scattered(combiner, "?[4,8] i32[6,1]:-2:11 ?[4,6]", several)] if several else []),
+    )
+
+
 _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
     "erf_inv": (_call("?[4,8]:-1:1"),),
@@ -239,6 +269,9 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
             slice_sizes=(4, 1), indices_are_sorted=False, unique_indices=False,
         ),
     ),
+    "scatter": _scatters("set", ""),
+    **{f"scatter-{one}": _scatters(one, "iuc") for one in ("add", "sub")},
+    **{f"scatter-{one}": _scatters(one, _USUAL) for one in ("mul", "max", "min")},
     "unstack": (_call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
     "stack": (_call("?[4,8] ?[4,8]", axis=1),),
     "sort": (_call("?[4,8]", dimension=1, is_stable=True, num_keys=1),),

@@ -64,8 +64,8 @@ class Primitive:
         site). What such a maximum is, NaN included, stands there.
     window: how a dim that it looks along may stay cut all the same, where the printed type says so, and what moves
         then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places), `halo` (parts of
-        blocks do; how many a partitioner decides, and gathering the operand is the bound) or `own` (nothing: where the
-        result has an operand's factor, each device does what falls into its own block).
+        blocks do; how many a partitioner decides, and gathering the operand is the bound) or `own` (nothing: each
+        device does what falls into its own block).
     """
 
     name: str

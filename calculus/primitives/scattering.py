@@ -56,7 +56,7 @@ def _window(shape: Shape, update: Shape, said: Numbers) -> list[Dim]:
 def _scheme_of(combiner: str) -> Callable[[Site], Scheme]:
     def scheme(site: Site) -> Scheme:
         """`([V,d], [b,C], [b,d]) -> [V,d]`, V and C needed whole, b reduced from the first operand on or whole. A
-        window of several elements may lie across two blocks of a dim: there the result's factor is another one."""
+        window of several elements may lie across two blocks of a dim; others go along it."""
         shape, where, update = site.shapes
         said = _said(site)
         mode(site.parameters)
@@ -71,16 +71,14 @@ def _scheme_of(combiner: str) -> Callable[[Site], Scheme]:
                 because="there is a window for each place",
                 place=Place("operand", 2),
             )
-        sizes, roles = list(found.sizes), dict(found.roles)
         monoid = _monoid(combiner, site)
-        roles |= {place: monoid for place in range(len(where) - 1) if place not in said.batching.values()}
-        result = list(found.array)
-        for dim, ((factor,), part) in enumerate(zip(found.array, window, strict=True)):
-            if roles.get(factor) == "whole" and part != 1:
-                result[dim] = (len(sizes),)
-                roles[len(sizes)] = "whole"
-                sizes.append(shape[dim])
-        return Scheme((found.array, found.indices, found.windows), (tuple(result),), sizes, roles, 0)
+        roles = found.roles | {place: monoid for place in range(len(where) - 1) if place not in said.batching.values()}
+        along = {
+            factor: dim
+            for dim, ((factor,), part) in enumerate(zip(found.array, window, strict=True))
+            if roles.get(factor) == "whole" and part in (0, 1)
+        }
+        return Scheme((found.array, found.indices, found.windows), (found.array,), found.sizes, roles, along, 0)
 
     return scheme
 

@@ -35,11 +35,6 @@ KINDS: Final = {
     "CP": "collective-permute",
 }
 
-#: primitives without a declaration yet: these programs are refused as unmodelled, and as nothing else
-UNMODELLED: Final = {
-    "grad take rep table idx@X": {"scatter-add"},
-}
-
 
 class Difference(NamedTuple):
     """A program for which the types say something else than what is measured. exactness: what our rows say of
@@ -47,6 +42,7 @@ class Difference(NamedTuple):
 
     exactness: str
     because: str
+    more: bool = False  #: XLA sends more than the types say
 
 
 _AUTO: Final = "its axes are automatic between the reshards, which is not printed, and it finds cheaper ways"
@@ -64,6 +60,9 @@ DIFFERENCES: Final = {
     "take vocab@X idx@Y": Difference("exact", _AUTO),
     "take feature@X rep idx": Difference("exact", _AUTO),
     "jnp.take vocab@X idx@X batch": Difference("exact", _AUTO),
+    "grad take rep table idx@X": Difference(
+        "exact", "its axes are automatic between the reshards, and it adds up 32 rows where 8 could be gathered", True
+    ),
 }
 
 #: equal to what is measured, and yet no more than an estimate: the blocks of the result are not contiguous
@@ -115,10 +114,10 @@ def test_the_file_is_whole() -> None:
         "LESS": 10,
         "MORE": 1,
     }
-    assert {*UNMODELLED, *DIFFERENCES, *LUCKY} <= set(PROGRAMS)
+    assert {*DIFFERENCES, *LUCKY} <= set(PROGRAMS)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in UNMODELLED and name not in DIFFERENCES])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in DIFFERENCES])
 def test_what_is_measured_is_what_the_types_say(name: str) -> None:
     record = PROGRAMS[name]
     report = checked(record)
@@ -139,23 +138,17 @@ def test_a_reduce_scatter_is_typed_as_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_a_difference_is_still_one_and_no_less_than_what_is_measured(name: str) -> None:
+    """Or, where XLA does worse than the types say, less."""
     record = PROGRAMS[name]
     report = checked(record)
     assert [refusal.message for refusal in report.refusals] == []
     want = measured(record)
     ours = typed(report, want, sliced=False)
     assert ours != want, "XLA and the types agree now: take it off the list"
-    assert payload(ours) >= payload(want)
+    assert (payload(ours) < payload(want)) is DIFFERENCES[name].more
     assert {row.exactness for row in report.communication} == {DIFFERENCES[name].exactness}
-
-
-@pytest.mark.parametrize("name", UNMODELLED)
-def test_what_has_no_declaration_is_refused_as_that(name: str) -> None:
-    refusals = checked(PROGRAMS[name]).refusals
-    assert {refusal.code for refusal in refusals} == {"unmodelled-primitive"}
-    assert {refusal.message.split()[0] for refusal in refusals} == UNMODELLED[name]
 
 
 def test_every_program_that_the_first_predictor_got_right_is_one_that_the_types_get_right() -> None:
     agreeing = {name for name, record in PROGRAMS.items() if record["class"] == "AGREES"}
-    assert agreeing & {*DIFFERENCES, *LUCKY, *UNMODELLED} == set()
+    assert agreeing & {*DIFFERENCES, *LUCKY} == set()

@@ -7,6 +7,8 @@ reduce-scatter, at the same bytes; here it is written as the reduce-scatter that
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from grammar.meshes import parse_meshes
@@ -334,4 +336,42 @@ def test_a_lookup_in_a_whole_dim_moves_nothing(table: str, indices: str, result:
           unique_indices=False
         ] a b
       in (c,) }}"""
+    assert rows(text, "X=2, Y=2") == []
+
+
+@pytest.mark.parametrize(
+    ("array", "indices", "update", "numbers"),
+    [
+        ("f32[8,4@Y]", "i32[6,1]", "f32[6,4@Y]", "(1,), (0,), (0,), (), ()"),
+        ("f32[8,4@Y]", "i32[6,1]", "f32[6,4]", "(1,), (0,), (0,), (), ()"),
+        ("f32[8@X,4]", "i32[6,1]", "f32[6,4]", "(1,), (0,), (0,), (), ()"),
+        ("f32[8@X,4@Y]", "i32[6,1]", "f32[6,4@Y]", "(1,), (0,), (0,), (), ()"),
+        ("f32[8@(X,Y),4]", "i32[6,1]", "f32[6,4]", "(1,), (0,), (0,), (), ()"),
+        ("f32[8@X,4]", "i32[1]", "f32[4]", "(0,), (0,), (0,), (), ()"),
+        ("f32[8@X,4@Y]", "i32[6,2]", "f32[6]", "(), (0, 1), (0, 1), (), ()"),
+        ("f32[8@X,4]", "i32[6,1]", "f32[6,1,4]", "(1, 2), (), (0,), (), ()"),
+        ("f32[8@X,4]", "i32[8@X,3,1]", "f32[8@X,3]", "(), (1,), (1,), (0,), (0,)"),
+        ("f32[8@X,4]", "i32[8,3,1]", "f32[8,3]", "(), (1,), (1,), (0,), (0,)"),
+        ("f32[8@X,4@Y]", "i32[8@X,3,1]", "f32[8@X,3]", "(), (1,), (1,), (0,), (0,)"),
+    ],
+)
+@pytest.mark.parametrize("combiner", ["set", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("mode", ["CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"])
+def test_updates_of_what_a_device_has_move_nothing(
+    array: str, indices: str, update: str, numbers: str, combiner: str, mode: str
+) -> None:
+    """Nor do they in XLA, given these placements of operands and result."""
+    names = "update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "operand_batching_dims"
+    said = zip((*names, "scatter_indices_batching_dims"), re.findall(r"\([^)]*\)", numbers), strict=True)
+    body = "None" if combiner == "set" else f"{{ lambda ; p:f32[] q:f32[]. let r:f32[] = {combiner} p q in (r,) }}"
+    text = f"""{{ lambda ; a:{array} b:{indices} c:{update}. let
+        d:{array} = scatter{"" if combiner == "set" else f"-{combiner}"}[
+          dimension_numbers=ScatterDimensionNumbers({", ".join(f"{name}={dims}" for name, dims in said)})
+          indices_are_sorted=False
+          mode=GatherScatterMode.{mode}
+          unique_indices=False
+          update_consts=()
+          update_jaxpr={body}
+        ] a b c
+      in (d,) }}"""
     assert rows(text, "X=2, Y=2") == []

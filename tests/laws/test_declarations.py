@@ -7,6 +7,8 @@ dtype that come out are those the declaration derives; and what a kernel compute
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -38,13 +40,19 @@ def test_linear_operands_are_additive_and_others_are_not(sample: Sample) -> None
     for group in case.signature.groups:
         for left, right in zip(*case.sums(group, whole=True), strict=True):
             np.testing.assert_allclose(left, right, rtol=1e-12 if kind == "c" else 0, atol=0)
-    for operand in case.signature.nonlinear if kind != "b" else ():  # truth values have no sum
-        assert any(differs(case, operand) for _ in range(20)), "additive after all"
+    for operands in subsets(case.signature.nonlinear) if kind != "b" else ():  # truth values have no sum
+        assert any(differs(case, operands) for _ in range(20)), "additive after all"
 
 
-def differs(case: Case, operand: int) -> bool:
-    """Whether a sum of this operand is not mapped to the sum, where both are defined."""
-    pairs = list(zip(*case.sums((operand,), whole=False), strict=True))
+def subsets(operands: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Every set of operands but the empty one: where none is additive alone, several may be."""
+    for count in range(1, len(operands) + 1):
+        yield from itertools.combinations(operands, count)
+
+
+def differs(case: Case, operands: tuple[int, ...]) -> bool:
+    """Whether a sum of these operands is not mapped to the sum, where both are defined."""
+    pairs = list(zip(*case.sums(operands, whole=False), strict=True))
     defined = [np.isfinite(left) & np.isfinite(right) for left, right in pairs]
     close = np.array_equal if case.primitive.name == "nextafter" else np.allclose  # its last bit counts
     return any(not close(a[at], b[at]) for (a, b), at in zip(pairs, defined, strict=True))
@@ -116,6 +124,11 @@ def test_kernels_compute_what_jax_computes(sample: Sample) -> None:
         ("erfc", "x"),
         ("nextafter", "x y"),
         ("igamma", "a | x"),
+        ("add", "/ x y"),
+        ("scatter-add", "x | u ; indices"),
+        ("scatter", "/ x u ; indices"),
+        ("scatter-mul", "x | u ; indices"),
+        ("scatter-max", "x u ; indices"),
     ],
 )
 def test_a_wrong_declaration_is_seen(name: str, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:

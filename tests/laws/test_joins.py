@@ -278,6 +278,8 @@ WRONG: Final = [
     ("add", "f", "x y"), ("select_n", "f", "which x"), ("is_finite", "f", "x"), ("shift_right_logical", "i", "x"),
     ("gather", "f", ""), ("gather", "i", "x indices"), ("lt_to", "f", "-max(x)"), ("mulhi", "i", "x | y"),
     ("igamma", "f", "a | x"), ("clz", "i", "-x"), ("nextafter", "f", "x y"), ("lgamma", "f", "x"), ("erfc", "f", "x"),
+    ("gather", "f", ""), ("gather", "i", "x indices"), ("scatter", "f", "x"), ("scatter-add", "f", "x u"),
+    ("scatter-add", "i", "x"), ("scatter-mul", "f", "x"), ("scatter-max", "f", "x u"), ("scatter-sub", "f", "x | u"),
 ]  # fmt: skip
 
 
