@@ -131,7 +131,6 @@ class Checker:
         self.refusals: list[tuple[Refusal, Site]] = []
         self.assumptions = 0
         self.assumed: dict[str, int] = {}
-        self.compiler_axes: set[str] = set()
         self.equations = 0
         self._bodies: dict[tuple[int, Scope], Checked] = {}
         self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}

@@ -92,7 +92,7 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     types = leave(checker, equation, checked.types, label)
     if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
         return Typing(types), (Inner(checked, 1, label),), True  # type: ignore[arg-type]
-    asked = handovers(checker, equation.parameters, operands, types, scope)
+    asked = handovers(equation.parameters, operands, types, scope)
     inner = Inner(checked, 1, label, maybe=asked.elsewhere)
     return Typing(types, asked.moves), (inner,), True  # type: ignore[arg-type]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from calculus.communication import AT_MOST, COMPILER, UNKNOWN, Collective, move
+from calculus.communication import AT_MOST, COMPILER, UNKNOWN, Collective, move, over
 from calculus.judgments import need
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import mesh, spec
@@ -22,7 +22,7 @@ from calculus.uses import Operand, operand_type
 from calculus.wellformed import well_formed
 
 if TYPE_CHECKING:
-    from calculus.checking import Checker, Scope
+    from calculus.checking import Scope
 
 
 class Handovers(NamedTuple):
@@ -33,7 +33,7 @@ class Handovers(NamedTuple):
 
 
 def handovers(
-    checker: Checker, parameters: Parameters, operands: Sequence[Operand], results: Sequence[Type | None], scope: Scope
+    parameters: Parameters, operands: Sequence[Operand], results: Sequence[Type | None], scope: Scope
 ) -> Handovers:
     """Hold the shardings that a call asks for against its types. An operand's moves have it as their subject, those of
     result i have -1 - i. Refuses `shape`, `bad-parameter`, what makes a type ill formed, and `sharding` for an operand
@@ -59,10 +59,7 @@ def handovers(
             subject = index if inwards else -1 - index
             moves += [one.of(subject).estimated() for one in there]
             moves += [one._replace(subject=subject, goal=None, exactness=AT_MOST) for one in back]
-    if hints:
-        checker.compiler_axes.update(hints)
-        moves.append(Collective(UNKNOWN, tuple(dict.fromkeys(hints)), None, None, COMPILER))
-    return Handovers(tuple(moves), elsewhere)
+    return Handovers((*moves, *over(UNKNOWN, dict.fromkeys(hints), None, scope.mesh, COMPILER)), elsewhere)
 
 
 def _mesh(sharding: Call, scope: Scope) -> Mesh:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from calculus.bodies import unchanged
-from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move
+from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move, over
 from calculus.concrete import type_of
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh, as_given
@@ -84,8 +84,7 @@ def reshard(
     )
     changing = _changing(equation, scope)
     if changing:
-        checker.compiler_axes.update(changing)
-        chosen = _chosen(source, target, changing)
+        chosen = _chosen(source, changing, scope.mesh)
         source, shown = (array.without(changing) for array in (source, target))
         moved = () if source.plain else _moved(source, shown, scope)
         return Typing((target,), (*moved, *chosen)), (), True
@@ -106,11 +105,11 @@ def _changing(equation: Equation, scope: Scope) -> dict[str, bool]:
     return {name: old is AxisMode.AUTO for name, old, new in modes if (old is AxisMode.AUTO) != (new is AxisMode.AUTO)}
 
 
-def _chosen(source: ArrayType, target: ArrayType, changing: Mapping[str, bool]) -> tuple[Collective, ...]:
+def _chosen(source: ArrayType, changing: Mapping[str, bool], mesh: Mesh) -> tuple[Collective, ...]:
     """What the compiler may have to move where a region begins or ends: along an axis that ends to be auto the target
     says how the result lies; along one that begins to be so a cut or pending value may change place."""
-    axes = tuple(axis for axis, auto in changing.items() if auto or source.state(axis) in ("S", "U"))
-    return (Collective(UNKNOWN, axes, None, None, COMPILER).of(0),) if axes else ()
+    axes = [axis for axis, auto in changing.items() if auto or source.state(axis) in ("S", "U")]
+    return tuple(one.of(0) for one in over(UNKNOWN, axes, None, mesh, COMPILER))
 
 
 def _moved(
@@ -265,9 +264,7 @@ def sharding_constraint(
             )
         hints = _asserted(source, asked, where)
     unchanged(equation, source, "a constraint does not change the type")
-    checker.compiler_axes.update(hints)
-    moved = (Collective(UNKNOWN, tuple(hints), None, None, COMPILER),) if hints else ()
-    return Typing((source,), moved), (), True
+    return Typing((source,), over(UNKNOWN, hints, None, where, COMPILER)), (), True
 
 
 def _asserted(source: ArrayType, asked: Spec, where: Mesh) -> list[str]:

@@ -103,7 +103,8 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
     summed = [(charge, axes) for charge in examined.charges if (axes := copies.summed(charge))]
     found += dict.fromkeys(_summed(charge, axes, place(charge.equation)) for charge, axes in summed)
     hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
-    hidden += sorted(checker.compiler_axes.difference(hidden))
+    chosen = {axis for one in examined.charges if one.collective.exactness == COMPILER for axis in one.collective.axes}
+    hidden += sorted(chosen.difference(hidden))
     if hidden:
         found.append(f"along the auto axes {', '.join(hidden)} communication is {COMPILER}")
     unknown = [axis.name for axis in checker.scope.mesh.axes if axis.size is None]
