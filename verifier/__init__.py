@@ -1,7 +1,8 @@
 """Independent ways to be wrong: the checker, its command line, and the engines it is compared with.
 
-`verifier.check(f, *args)` checks a function; `verifier.FunctionReport` is what it returns. Both need JAX, and load it
-when they are first used.
+`verifier.check(f, *args)` checks a function; `verifier.FunctionReport` is what it returns. Inside a function,
+`verifier.assert_type(x, "f32[8@X,4]")` holds a value against a type while JAX traces it, or raises
+`verifier.WrongType`. All need JAX, and load it when they are first used.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from verifier.functions import FunctionReport as FunctionReport
     from verifier.functions import check as check
+    from verifier.with_jax.asserted import WrongType as WrongType
+    from verifier.with_jax.asserted import assert_type as assert_type
 
 __version__ = "0.1.0"
 
@@ -20,4 +23,8 @@ def __getattr__(name: str) -> object:
         from verifier import functions
 
         return getattr(functions, name)
+    if name in ("assert_type", "WrongType"):
+        from verifier.with_jax import asserted
+
+        return getattr(asserted, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

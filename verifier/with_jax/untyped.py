@@ -21,6 +21,8 @@ from calculus.forms import FORMS
 from calculus.opaque import UNDECLARED
 from calculus.primitives import TABLE
 from calculus.programs import Equation, Parameters, Program
+from grammar.read import read_type
+from verifier.with_jax.asserted import MARK, asserted_later
 from verifier.with_jax.convert import Conversion
 from verifier.with_jax.names import is_array
 from verifier.with_jax.shared import opened
@@ -50,7 +52,8 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
     for dims in (True, False):
         copies_args, copies_kwargs = tree_map(lambda leaf, dims=dims: _copy(leaf, dims), (tuple(args), dict(kwargs)))
         try:
-            traced = trace(f, *copies_args, mesh=mesh, **copies_kwargs)
+            with asserted_later():
+                traced = trace(f, *copies_args, mesh=mesh, **copies_kwargs)
             given = jax.make_jaxpr(lambda *values: values)(*arrays)
         except Exception:  # noqa: BLE001 - whatever it is, the first error is the one to tell
             continue
@@ -112,6 +115,9 @@ class _Untyped(Conversion):
             if made.primitive == "broadcast_in_dim":  # JAX leaves the type to say the shape
                 shape = ("shape", self.value("shape", eqn.params["shape"]))
                 made.parameters = Parameters((*made.parameters.items_in_order, shape))
+            name = eqn.params.get("name") if made.primitive == "name" else None
+            if isinstance(name, str) and name.startswith(MARK):
+                made.types = (read_type(name.removeprefix(MARK)),)
             yield made
 
 
