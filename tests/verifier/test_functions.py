@@ -376,6 +376,18 @@ def test_what_the_function_raises_itself_is_its_own() -> None:
     assert "before anything was checked" in raised.value.__notes__[-1]
 
 
+def test_an_assertion_that_jax_would_leave_out_is_not_lost() -> None:
+    """On explicit axes a constraint is checked while JAX traces, and is in no program: at copies it would hold."""
+
+    def constrained(v: Any, w: Any) -> Any:
+        return v * 2.0, jax.lax.with_sharding_constraint(w, P(None))
+
+    arguments = struct(8, spec=P(None, unreduced={"data"})), struct(8, spec=P("data"))
+    with jax.sharding.use_abstract_mesh(MESH), pytest.raises(Exception, match=r"reduced") as raised:
+        verifier.check(constrained, *arguments)
+    assert "before anything was checked" in raised.value.__notes__[-1]
+
+
 def test_a_carry_that_becomes_pending_shows_both_types_and_the_ways_between_them() -> None:
     """Casting one number to pieces is free both ways; finishing a sum is an all-reduce of 4 bytes, each time."""
 

@@ -7,6 +7,8 @@ ours, by the calculus's rules, with its reason and its repair.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
     for dims in (True, False):
         copies_args, copies_kwargs = tree_map(lambda leaf, dims=dims: _copy(leaf, dims), (tuple(args), dict(kwargs)))
         try:
-            with asserted_later():
+            with asserted_later(), _no_silent_constraints():
                 traced = trace(f, *copies_args, mesh=mesh, **copies_kwargs)
             given = jax.make_jaxpr(lambda *values: values)(*arrays)
         except Exception:  # noqa: BLE001 - whatever it is, the first error is the one to tell
@@ -81,6 +83,26 @@ def _refused_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh
     finally:
         jax.config.update(_FILTERING, filtering)
     return False
+
+
+_ASSERTS: Final = "assert_shardings_equal"
+
+
+@contextlib.contextmanager
+def _no_silent_constraints() -> Iterator[None]:
+    """On a mesh of explicit axes a sharding constraint is an assertion, which JAX checks while it traces and leaves out
+    of the program. At copies it would be checked against copies, and be gone; so it ends the attempt."""
+    names = inspect.unwrap(jax.lax.with_sharding_constraint).__globals__
+    asserts = names[_ASSERTS]
+
+    def not_here(*_: Any) -> None:
+        raise NotImplementedError("a constraint is no part of the program")
+
+    names[_ASSERTS] = not_here
+    try:
+        yield
+    finally:
+        names[_ASSERTS] = asserts
 
 
 def _copy(leaf: Any, dims: bool) -> Any:
@@ -124,8 +146,6 @@ class _Untyped(Conversion):
 def _asks(eqn: Any) -> bool:
     """Whether an equation's result has the type that is asked for, or one that nobody infers."""
     name = eqn.primitive.name
-    if name in ("reshard", "device_put"):
-        return True
-    if name in UNDECLARED or not (name in TABLE or name in FORMS or name in COLLECTIVES):
+    if name == "reshard" or name in UNDECLARED or not (name in TABLE or name in FORMS or name in COLLECTIVES):
         return True
     return any(eqn.params.get(parameter) is not None for parameter in ("out_sharding", "sharding"))
