@@ -20,7 +20,7 @@ from calculus.primitives import TABLE
 from calculus.programs import Atom, Call, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
-from calculus.types import ArrayType, RefType, Type
+from calculus.types import ArrayType, Type, held
 from calculus.uses import Operand, literal_fits
 from calculus.wellformed import well_formed
 
@@ -75,7 +75,7 @@ class Scope:
         type is checked to be well formed on it. Raises `Refused` where it is not. Seeds B10, B36."""
         found = self.chosen.get(type)
         if found is None:
-            array = type.inner if isinstance(type, RefType) else type
+            array = held(type)
             found = self.mesh
             if isinstance(array, ArrayType) and not array.plain:
                 mentioned = array.mentioned
@@ -91,7 +91,7 @@ class Scope:
         found: Mesh | None = None
         mentioned: dict[str, None] = {}
         for index, operand in enumerate((*operands, *equation.types)):
-            type = operand.inner if isinstance(operand, RefType) else operand
+            type = None if isinstance(operand, Literal) else held(operand)
             if not isinstance(type, ArrayType) or type.plain:
                 continue
             mesh = self.mesh_of(type)

@@ -14,6 +14,7 @@ from calculus.communication import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
+    BROADCAST,
     PERMUTE,
     REDUCE_SCATTER,
     Collective,
@@ -27,23 +28,27 @@ from calculus.primitives.declaration import NUMBERS
 from calculus.programs import Equation, Literal, Parameters
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
-from calculus.types import ArrayType, Axes, Dim, Type, array_type
+from calculus.types import ArrayType, Axes, Dim, FutureType, Type, array_type, held
 from calculus.uses import Operand, literal_fits
 
 
 class Row(NamedTuple):
     """before, after: the state along the named axes (`""` for no operand). kind: the collective, `""` for a free cast.
-    move: what happens to dims: `""` nothing, `gather`, `scatter` or `exchange`. axes: the parameter that names them."""
+    move: what happens to dims: `""` nothing, `gather`, `scatter` or `exchange`. axes: the parameter that names them.
+    joined: how pieces are joined, where it reduces: `sum`, `max` or `min`. future: whether the result is on its way,
+    and another primitive waits for it."""
 
     before: str
     after: str
     kind: str = ""
     move: str = ""
     axes: str = "axes"
+    joined: str = "sum"
+    future: bool = False
 
 
 # fmt: off
-COLLECTIVES: Final[dict[str, Row]] = {
+_AT_ONCE: Final[dict[str, Row]] = {
     # casts: free
     "pvary":                     Row("N", "V"),
     "preduced":                  Row("N", "R"),
@@ -54,9 +59,11 @@ COLLECTIVES: Final[dict[str, Row]] = {
     # reductions
     "psum":                      Row("V", "N", ALL_REDUCE),
     "psum_invariant":            Row("V", "N", ALL_REDUCE),
-    "pmax":                      Row("V", "N", ALL_REDUCE),
-    "pmin":                      Row("V", "N", ALL_REDUCE),
+    "pmax":                      Row("V", "N", ALL_REDUCE, joined="max"),
+    "pmin":                      Row("V", "N", ALL_REDUCE, joined="min"),
     "unreduced_psum":            Row("U", "N", ALL_REDUCE),
+    "unreduced_pmax":            Row("U", "N", ALL_REDUCE, joined="max"),
+    "unreduced_pmin":            Row("U", "N", ALL_REDUCE, joined="min"),
     "reduce_scatter":            Row("V", "V", REDUCE_SCATTER, "scatter", "axis_name"),
     "unreduced_reduce_scatter":  Row("U", "V", REDUCE_SCATTER, "scatter", "axis_name"),
     # moves
@@ -65,10 +72,23 @@ COLLECTIVES: Final[dict[str, Row]] = {
     "all_gather_reduced":        Row("V", "R", ALL_GATHER, "gather", "axis_name"),
     "all_to_all":                Row("V", "V", ALL_TO_ALL, "exchange", "axis_name"),
     "ppermute":                  Row("V", "V", PERMUTE, "", "axis_name"),
+    "pbroadcast":                Row("V", "V", BROADCAST, "", "axis_name"),
     # a device's own coordinate
     "axis_index":                Row("", "V", "", "", "axis_name"),
 }
 # fmt: on
+
+_STARTED: Final = (
+    "psum", "psum_invariant", "unreduced_psum", "reduce_scatter", "unreduced_reduce_scatter", "all_gather",
+    "all_gather_reduced", "all_to_all", "ppermute", "pbroadcast",
+)  # fmt: skip
+
+COLLECTIVES: Final[dict[str, Row]] = {
+    **_AT_ONCE,
+    **{f"{name}_start": _AT_ONCE[name]._replace(future=True) for name in _STARTED},
+}
+"""The casts and collectives by name; those that are started here and waited for elsewhere (`calculus.exchanges`)
+communicate where they start."""
 
 _STATES: Final = {"N": "the same on every device", "R": "reduced", "U": "unreduced", "V": "varying", "S": "sharded"}
 
@@ -86,15 +106,8 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
     if len(set(axes)) != len(axes):
         raise bad(row.axes, f"({', '.join(axes)})", "each axis once")
     for axis in axes:
-        _manual(axis, row, name, mesh)
-    if equation.parameters.get("axis_index_groups") is not None:
-        raise refuse(
-            "unmodelled-construct",
-            f"{name} over axis_index_groups",
-            because="part of an axis has no state of its own",
-            help="split the axis into two mesh axes",
-            place=Place("parameter", name="axis_index_groups"),
-        )
+        in_manual(axis, row.axes, name, mesh)
+    whole_axes(equation)
     if not row.before:
         need(
             not operands and len(equation.types) == 1,
@@ -110,27 +123,42 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
         lambda: f"{name} has {len(operands)} operands and {len(equation.types)} results",
         because="each operand has one result",
     )
-    moves = name != "ppermute" or _permutes(equation.parameters, mesh.size(axes))
+    moves = row.kind != PERMUTE or permutes(equation.parameters, mesh.size(axes))
+    if row.kind == BROADCAST:
+        _from(equation.parameters, mesh.size(axes))
     results: list[Type] = []
     found: tuple[Collective, ...] = ()
     for index, operand in enumerate(operands):
-        type = _array(operand, name, index)
+        type = array_of(operand, name, index)
         if row.kind in (ALL_REDUCE, REDUCE_SCATTER) or "U" in (row.before, row.after):
-            _reducible(type, name, index)
-            _beside(type, axes, name, index)
+            _reducible(type, row, name, index)
+            _beside(type, axes, row, name, index)
         if mesh.tracked:  # a literal is the same on every device
             for axis in axes:
                 _in_state(type, axis, row, name, index)
         shape, lists = _moved(type, row, equation.parameters, axes, mesh)
         result = _restated(type, shape, lists, axes, row.after, mesh)
-        results.append(agreeing(result, equation.types[index], index))
+        printed = equation.types[index]
+        if not row.future:
+            results.append(agreeing(result, printed, index))
+        elif printed is None or isinstance(printed, FutureType):
+            results.append(FutureType(agreeing(result, held(printed), index)))
+        else:
+            raise refuse(
+                "inconsistent-type",
+                f"{name} has a result that is on its way, and {printed} is not",
+                because="what is started is waited for before it is read",
+                help=f"bind it at {FutureType(result)}",
+                place=Place("binder", index),
+            )
         if row.kind and not isinstance(operand, Literal) and moves:
             payload = block_bytes(result if row.kind == ALL_GATHER else type, mesh)
             found += over(row.kind, axes, payload, mesh)
     return Typing(tuple(results), found)
 
 
-def _manual(axis: str, row: Row, name: str, mesh: Mesh) -> None:
+def in_manual(axis: str, parameter: str, name: str, mesh: Mesh) -> None:
+    """Refuses `not-manual` and `unknown-axis`."""
     if axis in mesh and mesh.mode(axis) is AxisMode.MANUAL:
         return
     raise refuse(
@@ -138,11 +166,24 @@ def _manual(axis: str, row: Row, name: str, mesh: Mesh) -> None:
         f"{name} names axis {axis}, and the mesh is ({mesh})",
         because="per-device code names axes of the shard_map that it runs in",
         help=f"put it inside a shard_map over {axis}",
-        place=Place("parameter", name=row.axes),
+        place=Place("parameter", name=parameter),
     )
 
 
-def _array(operand: Operand, name: str, index: int) -> ArrayType:
+def whole_axes(equation: Equation) -> None:
+    """Refuses a collective over parts of an axis."""
+    if equation.parameters.get("axis_index_groups") is not None:
+        raise refuse(
+            "unmodelled-construct",
+            f"{equation.primitive} over axis_index_groups",
+            because="part of an axis has no state of its own",
+            help="split the axis into two mesh axes",
+            place=Place("parameter", name="axis_index_groups"),
+        )
+
+
+def array_of(operand: Operand, name: str, index: int) -> ArrayType:
+    """The array that an operand of a collective is. Refuses `dtype` where it is none."""
     if isinstance(operand, Literal):
         literal_fits(operand, Place("operand", index))
     type = operand.type if isinstance(operand, Literal) else operand
@@ -151,20 +192,20 @@ def _array(operand: Operand, name: str, index: int) -> ArrayType:
     raise refuse("dtype", f"operand {index} of {name} is {type}, not an array", place=Place("operand", index))
 
 
-def _reducible(type: ArrayType, name: str, index: int) -> None:
-    if type.dtype_class not in ("fiub" if name in ("pmax", "pmin") else NUMBERS):
+def _reducible(type: ArrayType, row: Row, name: str, index: int) -> None:
+    if type.dtype_class not in (NUMBERS if row.joined == "sum" else "fiub"):
         raise refuse(
             "dtype",
             f"operand {index} of {name} is {type}",
-            because=f"{type.dtype} has no order" if name in ("pmax", "pmin") else f"{type.dtype} has no sum",
+            because=f"{type.dtype} has no {'sum' if row.joined == 'sum' else 'order'}",
             help="insert a convert_element_type",
             place=Place("operand", index),
         )
 
 
-def _beside(type: ArrayType, axes: Axes, name: str, index: int) -> None:
+def _beside(type: ArrayType, axes: Axes, row: Row, name: str, index: int) -> None:
     """A reduction over X commutes with what is pending along other axes, if that is a reduction of its own kind."""
-    kind = {"pmax": "max", "pmin": "min"}.get(name, "sum")
+    kind = row.joined
     waiting = [axis for axis in type.unreduced if axis not in axes]
     if waiting and type.kind != kind:
         over = ", ".join(waiting)
@@ -179,12 +220,12 @@ def _beside(type: ArrayType, axes: Axes, name: str, index: int) -> None:
 
 def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> None:
     state = type.state(axis)
-    if state == "U" and row.before == "U" and type.kind != "sum":
+    if state == "U" and row.before == "U" and type.kind != row.joined:
         raise refuse(
             "state",
-            f"operand {index} of {name} is {type}, and {name} is about pending sums",
-            because=f"pieces that wait for their {type.kind} are not pieces of a sum",
-            help="finish it with a reshard, outside the shard_map",
+            f"operand {index} of {name} is {type}, and {name} is about a pending {row.joined}",
+            because=f"pieces that wait for their {type.kind} are not pieces of a {row.joined}",
+            help=f"finish it with {'unreduced_psum' if type.kind == 'sum' else f'unreduced_p{type.kind}'}",
             place=Place("operand", index),
         )
     if state == row.before:
@@ -192,7 +233,10 @@ def _in_state(type: ArrayType, axis: str, row: Row, name: str, index: int) -> No
     ways = [
         f"{other} ({'free' if not found.kind else found.kind})"
         for other, found in COLLECTIVES.items()
-        if found.before == state and found.after == row.before and not found.move and not other.endswith("_p")
+        if found.before == state
+        and found.after == row.before
+        and not found.move
+        and not other.endswith(("_p", "_start"))
     ]
     raise refuse(
         "no-cast",
@@ -288,7 +332,14 @@ def _whole(type: ArrayType, lists: list[Axes], dim: int) -> None:
         )
 
 
-def _permutes(parameters: Parameters, count: int | None) -> bool:
+def _from(parameters: Parameters, count: int | None) -> None:
+    """Refuses `bad-parameter` unless `source` is one of the devices."""
+    source = integer(required(parameters, "source"), "source")
+    if source < 0 or (count is not None and source >= count):
+        raise bad("source", str(source), "the coordinate of a device")
+
+
+def permutes(parameters: Parameters, count: int | None) -> bool:
     """Whether `perm` moves anything. Refuses `bad-parameter` unless it pairs devices, each once on a side at most."""
     pairs = [
         tuple(integer(end, "perm") for end in sequence(pair, "perm"))

@@ -2,7 +2,8 @@
 
 *Payload* is bytes per device: of the operand of an all-reduce, a reduce-scatter, an all-to-all, a permute; of the
 result of an all-gather. *Wire* is what a ring sends per device: 2(n-1)/n payload for an all-reduce, (n-1)/n for a
-gather, a scatter or an all-to-all, payload for a permute, over n devices. A collective over one device is none.
+gather, a scatter, an all-to-all or a broadcast (all devices but the last pass it on), payload for a permute, over n
+devices. A collective over one device is none.
 
 Where the types determine what a partitioner must do, a collective is `exact`. Where it searches (several dims move at
 once, or one is cut while another is gathered), the price is that of gathering everything that moves, a bound on what
@@ -26,6 +27,7 @@ ALL_GATHER: Final = "all-gather"
 REDUCE_SCATTER: Final = "reduce-scatter"
 ALL_TO_ALL: Final = "all-to-all"
 PERMUTE: Final = "collective-permute"
+BROADCAST: Final = "collective-broadcast"
 UNKNOWN: Final = "unknown"
 
 EXACT: Final = "exact"

@@ -2,9 +2,9 @@
 devices even so, since it was cast there, or gathered. Well typed and legal; the sum is n times the value, and rarely
 what is meant: a gradient that is summed already, summed again.
 
-Within one body: what comes in varies as far as anyone knows. A value is the same along an axis after `pvary` and
-`all_gather` over it, and where a primitive of the table makes it from such values alone. Inside a shard_map with
-check_vma=False nothing is known.
+Within one body: what comes in varies as far as anyone knows. A value is the same along an axis after `pvary`,
+`all_gather` and `pbroadcast` over it, and where a primitive of the table makes it from such values alone. Inside a
+shard_map with check_vma=False nothing is known.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from calculus.programs import Literal
 from calculus.types import Axes
 
 _NONE: Final[frozenset[str]] = frozenset()
-_SAME_AFTER: Final = {"pvary": "axes", "all_gather": "axis_name"}
-_SUMS: Final = ("psum", "psum_invariant")
+_SAME_AFTER: Final = {"pvary": "axes", "all_gather": "axis_name", "pbroadcast": "axis_name"}
+_SUMS: Final = ("psum", "psum_invariant", "psum_invariant_start", "psum_start")
 
 
 class Copies:

@@ -13,6 +13,7 @@ from calculus.branches import cond, while_loop
 from calculus.cells import statement
 from calculus.collectives import COLLECTIVES, collective
 from calculus.effects import Inner
+from calculus.exchanges import AWAITED, await_future, broadcast_from, ragged_exchange, receive, send, token
 from calculus.handovers import handovers
 from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
@@ -143,6 +144,12 @@ FORMS: Final[dict[str, Form]] = {
     **dict.fromkeys(("get", "swap", "addupdate"), statement),
     "new_ref": new_ref,
     "empty_ref": empty_ref,
+    **dict.fromkeys(AWAITED, await_future),
+    "pbroadcast_dynamic": broadcast_from,
+    "ragged_all_to_all": ragged_exchange,
+    "psend": send,
+    "precv": receive,
+    **dict.fromkeys(("create_token", "after_all"), token),
     **dict.fromkeys(("freeze", "free_ref"), freeze),
     "scan": scan,
     "while": while_loop,

@@ -2,6 +2,7 @@
 
     f32[8@X,4]{U:Y}      an array: dtype, dims, each dim's ordered list of mesh axes, and its state along the others
     Ref{f32[4]}          a mutable cell
+    AbstractFuture{f32[4]}  a value on its way
     Tok                  anything else, kept verbatim
 
 For each mesh axis an array is in one state (`ArrayType.state`): sharded on a dim, replicated (N), reduced (R),
@@ -194,6 +195,33 @@ class RefType:
         return f"<{self}>"
 
 
+class FutureType:
+    """A value that a collective has been started for, and that is still on its way: `AbstractFuture{f32[4]}`."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Type) -> None:
+        self.inner = inner
+
+    @property
+    def canonical(self) -> FutureType:
+        """The same for the canonical type."""
+        inner = self.inner.canonical
+        return self if inner is self.inner else FutureType(inner)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FutureType) and self.inner == other.inner
+
+    def __hash__(self) -> int:
+        return hash((FutureType, self.inner))
+
+    def __str__(self) -> str:
+        return f"AbstractFuture{{{self.inner}}}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
 class OpaqueType:
     """A type the language does not describe, kept verbatim: `Tok`, `AbstractOperator()`."""
 
@@ -220,7 +248,13 @@ class OpaqueType:
         return f"<{self}>"
 
 
-Type: TypeAlias = "ArrayType | RefType | OpaqueType"
+Type: TypeAlias = "ArrayType | RefType | FutureType | OpaqueType"
+
+
+def held(type: Type | None) -> Type | None:
+    """What a cell holds or a future will be; of any other type, itself."""
+    return type.inner if isinstance(type, (RefType, FutureType)) else type
+
 
 _INTERNED: dict[tuple[object, ...], ArrayType] = {}
 

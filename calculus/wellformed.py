@@ -10,7 +10,7 @@ from typing import Final
 
 from calculus.meshes import AxisMode, Mesh
 from calculus.refusals import Place, refuse
-from calculus.types import ArrayType, RefType, Type
+from calculus.types import ArrayType, FutureType, RefType, Type
 
 _HERE = Place("type")
 
@@ -24,7 +24,7 @@ SYMBOLS: Final = 10_000
 
 def well_formed(type: Type, mesh: Mesh) -> None:
     """Raise `Refused` unless the type is well formed on this mesh; axes of unknown size divide everything."""
-    if isinstance(type, RefType):
+    if isinstance(type, (RefType, FutureType)):
         return well_formed(type.inner, mesh)
     if not isinstance(type, ArrayType):
         return None

@@ -33,7 +33,7 @@ from calculus.programs import (
     Word,
 )
 from calculus.refusals import Place, Refused, refuse
-from calculus.types import DTYPES, SHORT_NAMES, Axes, Dim, OpaqueType, RefType, Type, array_type
+from calculus.types import DTYPES, SHORT_NAMES, Axes, Dim, FutureType, OpaqueType, RefType, Type, array_type
 from grammar.layout import syntax
 
 Children: TypeAlias = "list[Any]"
@@ -50,6 +50,10 @@ class TypeTerms(Transformer[Token, Any]):
     def cell(self, children: Children) -> Type:
         _, space, inner = children
         return RefType(inner, space[1:-1] if space else "")
+
+    def future(self, children: Children) -> Type:
+        _, inner = children
+        return FutureType(inner)
 
     def opaque(self, children: Children) -> Type:
         return OpaqueType(str(children[0]))

@@ -9,7 +9,7 @@ from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import mesh as mesh_of
 from calculus.programs import Call, Document, Program, Value, bodies
 from calculus.refusals import Refusal, Refused
-from calculus.types import ArrayType, RefType
+from calculus.types import ArrayType, Type, held
 from grammar.meshes import parse_meshes
 from grammar.read import read
 from verifier.examine import counted, examine, notes, row
@@ -104,9 +104,9 @@ def _meshes_in(value: Value, name: str) -> Iterator[Mesh]:
 
 
 def _axes_of(program: Program) -> Iterator[str]:
-    def of(types: Iterable[object]) -> Iterator[str]:
+    def of(types: Iterable[Type | None]) -> Iterator[str]:
         for type in types:
-            array = type.inner if isinstance(type, RefType) else type
+            array = held(type)
             if isinstance(array, ArrayType) and not array.plain:
                 yield from array.mentioned
 

@@ -68,8 +68,8 @@ def run_section(section: Section) -> Outcome:
 
 _REFUSAL: Final = re.compile(rf"({'|'.join(family.value for family in Family)}): ([\w-]+)(?:, (\w+)(?: (\w+))?)?")
 _COLLECTIVE: Final = re.compile(
-    r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute|unknown) ([\w,]+) (\d+|\?) bytes"
-    r"(?: x(\d+|\?))?(?:, wire (\d+(?:/\d+)?))?(?: \((.+)\))?"
+    r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-(?:permute|broadcast)|unknown) ([\w,]+) "
+    r"(\d+|\?) bytes(?: x(\d+|\?))?(?:, wire (\d+(?:/\d+)?))?(?: \((.+)\))?"
 )
 _TOTAL: Final = re.compile(r"(\d+) bytes in all")
 
