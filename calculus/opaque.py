@@ -31,22 +31,20 @@ _KERNELS = """
 KERNELS: Final = frozenset(_KERNELS.split())
 
 _UNDECLARED = """
-    add_dependency approx_top_k bitcast box_get box_set call call_hi_primitive call_hi_primitive_linearized check
-    cholesky cholesky_update composite core_map create_linear cumlogsumexp custom_jvp_call_jaxpr custom_linear_solve
-    custom_vmap_call dce_sink delay dim_as_value dimension_size dma_start dma_wait dot_product_attention_bwd
-    dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper
-    dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd
-    dot_product_attention_fwd_wrapper eig eigh fft from_edtype fusible geqp3 geqrf get_barrier_semaphore get_global
-    hessenberg householder_product inspect_sharding iota_2x32_shape jaxpr_call linear_call log_extend log_read lu
-    lu_pivots_to_permutation masked_load masked_swap matmul_acc_lhs matmul_pop matmul_push_rhs multiple_of new_box
-    new_log num_programs ormqr pack_dtype pack_elementwise philox2x32 philox4x32 pin platform_index prng_join
-    prng_random_bits prng_seed prng_split program_id program_order qr ragged_dot_general random_gamma reciprocal
-    reduce reduce_window reduce_window_max reduce_window_min reduce_window_sum relayout remat_opt rng_bit_generator
-    rng_uniform roll run_scoped run_state scaled_dot scaled_matmul scaled_matmul_wrapper schur select_and_gather_add
-    select_and_scatter select_and_scatter_add semaphore_read semaphore_signal semaphore_wait shape_assertion
-    shard_alike stage stochastic_round svd symmetric_product threefry2x32 threefry4x32 tie tile to_edtype top_k
-    trace_value triangular_solve tridiagonal tridiagonal_solve unpack_dtype unpack_elementwise unpin unreachable
-    with_memory_space_constraint xla_metadata_call xla_metadata_value zeros_like
+    add_dependency bitcast box_get box_set call call_hi_primitive call_hi_primitive_linearized check composite core_map
+    create_linear custom_jvp_call_jaxpr custom_linear_solve custom_vmap_call dce_sink delay dim_as_value dimension_size
+    dma_start dma_wait dot_product_attention_bwd dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd
+    dot_product_attention_fp8_bwd_wrapper dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper
+    dot_product_attention_fwd dot_product_attention_fwd_wrapper from_edtype fusible get_barrier_semaphore get_global
+    inspect_sharding iota_2x32_shape jaxpr_call linear_call log_extend log_read masked_load masked_swap matmul_acc_lhs
+    matmul_pop matmul_push_rhs multiple_of new_box new_log num_programs pack_dtype pack_elementwise philox2x32
+    philox4x32 pin platform_index prng_join prng_random_bits prng_seed prng_split program_id program_order
+    ragged_dot_general random_gamma reciprocal reduce reduce_window reduce_window_max reduce_window_min
+    reduce_window_sum relayout remat_opt rng_bit_generator rng_uniform roll run_scoped run_state scaled_dot
+    scaled_matmul scaled_matmul_wrapper select_and_gather_add select_and_scatter select_and_scatter_add semaphore_read
+    semaphore_signal semaphore_wait shape_assertion shard_alike stage stochastic_round threefry2x32 threefry4x32 tie
+    tile to_edtype trace_value unpack_dtype unpack_elementwise unpin unreachable with_memory_space_constraint
+    xla_metadata_call xla_metadata_value zeros_like
 """
 
 #: primitives of JAX that have no declaration yet; a test compares this list with the installed JAX

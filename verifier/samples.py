@@ -70,7 +70,7 @@ def samples(name: str, dtypes: Mapping[str, str] = WIDE) -> list[Sample]:
     for kind in EVERYTHING:
         for number, row in enumerate(rows):
             operands = tuple([_type(text, dtypes[kind]) for text in row.operands.split()])
-            results = tuple([_type(text, dtypes[kind]) for text in row.results.split()])
+            results = tuple([None if text == "_" else _type(text, dtypes[kind]) for text in row.results.split()])
             ranges = tuple(map(_range, row.operands.split()))
             accepted = not operands or operands[0].dtype_class in primitive.accepts
             if kind in (row.classes or _USUAL) and accepted:
@@ -92,8 +92,8 @@ def _range(text: str) -> tuple[int, int] | None:
 
 
 class _Row(NamedTuple):
-    """Types with `?` for the dtype at hand, each with a range, `i32[6]:-2:9`, or without; the classes that the call
-    makes sense on, all usual ones where none is named."""
+    """Types with `?` for the dtype at hand, each with a range, `i32[6]:-2:9`, or without; of the results `_` where a
+    text need not print one; the classes that the call makes sense on, all usual ones where none is named."""
 
     operands: str
     results: str
@@ -198,7 +198,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         ["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"], _REDUCED
     ),
     **dict.fromkeys(["argmax", "argmin"], _SEARCHED),
-    **dict.fromkeys(["cumsum", "cumprod", "cummax", "cummin"], _CUMULATED),
+    **dict.fromkeys(["cumsum", "cumlogsumexp", "cumprod", "cummax", "cummin"], _CUMULATED),
     "transpose": (_call("?[4,8]", permutation=(1, 0)), _call("?[4,8,2]", permutation=(2, 0, 1))),
     "broadcast_in_dim": (
         _call("?[4,8]", "?[2,4,8]", broadcast_dimensions=(1, 2)),
@@ -275,6 +275,99 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "unstack": (_call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
     "stack": (_call("?[4,8] ?[4,8]", axis=1),),
     "sort": (_call("?[4,8]", dimension=1, is_stable=True, num_keys=1),),
+    "top_k": (
+        _call("?[4,8]", "_ _", axis=1, is_stable=True, k=3),
+        _call("?[4,8]", "_ _", axis=0, is_stable=True, k=4),
+    ),
+    "approx_top_k": tuple(
+        [
+            _call(
+                "?[4,8]", "_ _", "f",
+                aggregate_to_topk=True, is_max_k=most, k=3, recall_target=Real("0.95"), reduction_dimension=axis,
+                reduction_input_size_override=-1,
+            )
+            for most, axis in ((True, -1), (False, 0))
+        ]
+    ),
+    "fft": (
+        _call("?[4,8]", "", "c", fft_lengths=(8,), fft_type=0),
+        _call("?[2,3,8]", "", "c", fft_lengths=(3, 8), fft_type=1),
+        _call("?[4,8]", "", "f", fft_lengths=(8,), fft_type=2),
+        _call("?[4,5]", "", "c", fft_lengths=(9,), fft_type=3),
+        _call("?[2,3,5]", "", "c", fft_lengths=(3, 8), fft_type=3),
+    ),
+    "triangular_solve": tuple(
+        [
+            _call(
+                operands,
+                conjugate_a=turned, left_side=left, lower=not turned, transpose_a=turned, unit_diagonal=unit,
+            )
+            for operands, left, turned, unit in (
+                ("?[4,3,3] ?[4,3,8]", True, False, False),
+                ("?[4,3,3] ?[4,3,8]", True, True, True),
+                ("?[4,3,3] ?[4,8,3]", False, True, False),
+                ("?[3,3] ?[8,3]", False, False, True),
+            )
+        ]
+    ),
+    "tridiagonal_solve": (_call("?[4,3] ?[4,3] ?[4,3] ?[4,3,8]", perturb_singular=False),),
+    "ormqr": (
+        _call("?[4,6,3] ?[4,3] ?[4,6,8]", left=True, transpose=False),
+        _call("?[4,6,3] ?[4,2] ?[4,6,8]", left=True, transpose=True),
+        _call("?[4,6,3] ?[4,3] ?[4,8,6]", left=False, transpose=False),
+        _call("?[4,6,3] ?[4,3] ?[4,8,6]", left=False, transpose=True),
+    ),
+    "symmetric_product": (_call("?[4,3,8] ?[4,3,3]", alpha=Real("0.5"), beta=Real("2.0")),),
+    "cholesky": (_call("?[4,2,2]:1:3"),),
+    "cholesky_update": (_call("?[3,3] ?[3]"),),
+    "eig": (
+        _call(
+            "?[4,3,3]", "_ _ _",
+            compute_left_eigenvectors=True, compute_right_eigenvectors=True,
+            enable_eigvec_derivs=False, implementation=None,
+        ),
+        _call(
+            "?[4,3,3]",
+            compute_left_eigenvectors=False, compute_right_eigenvectors=False,
+            enable_eigvec_derivs=False, implementation=None,
+        ),
+    ),
+    "eigh": (
+        _call("?[4,3,3]", "_ _", algorithm=None, lower=True, sort_eigenvalues=True, subset_by_index=None),
+        _call("?[4,3,3]", "_ _", algorithm=None, lower=False, sort_eigenvalues=True, subset_by_index=(1, 3)),
+    ),
+    "geqp3": (
+        _call("?[4,6,3] i32[4,3]:0:2", "_ _ _", use_magma=None),
+        _call("?[4,3,6] i32[4,6]:0:1", "_ _ _", use_magma=None),
+    ),
+    "geqrf": (_call("?[4,6,3]", "_ _"), _call("?[4,3,6]", "_ _")),
+    "hessenberg": (_call("?[4,3,3]", "_ _"),),
+    "householder_product": (_call("?[4,6,3] ?[4,3]"), _call("?[4,6,3] ?[4,2]")),
+    "lu": (_call("?[4,6,3]", "_ _ _"), _call("?[4,3,6]", "_ _ _")),
+    "lu_pivots_to_permutation": (_call("i32[4,3]:0:6", "", "i", permutation_size=6),),
+    "qr": tuple(
+        [
+            _call(operands, "_ _ _" if pivoting else "_ _", full_matrices=full, pivoting=pivoting, use_magma=None)
+            for operands, full, pivoting in (
+                ("?[4,6,3]", False, False), ("?[4,3,6]", False, True),
+                ("?[4,6,3]", True, False), ("?[4,3,6]", True, False),
+            )
+        ]
+    ),
+    "schur": (
+        _call("?[4,3,3]", "_ _", compute_schur_vectors=True, select_callable=None, sort_eig_vals=False),
+        _call("?[4,3,3]", compute_schur_vectors=False, select_callable=None, sort_eig_vals=False),
+    ),
+    "svd": tuple(
+        [
+            _call(
+                "?[4,6,3]", "_ _ _" if uv else "_",
+                algorithm=None, compute_uv=uv, full_matrices=full, subset_by_index=part,
+            )
+            for uv, full, part in ((True, True, None), (True, False, (0, 2)), (False, False, None))
+        ]
+    ),
+    "tridiagonal": (_call("?[4,3,3]", "_ _ _ _", lower=True), _call("?[4,3,3]", "_ _ _ _", lower=False)),
     "random_bits": (_call("?[4]", "", "o", bit_width=32, shape=(6,)), _call("?[]", "", "o", bit_width=8, shape=(4, 8))),
     "random_split": (_call("?[4]", "", "o", shape=(6,)),),
     "random_unwrap": (_call("?[4]", "", "o"),),

@@ -10,8 +10,10 @@ from calculus.primitives.convolution import CONVOLUTION
 from calculus.primitives.creation import CREATION
 from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import ELEMENTWISE
+from calculus.primitives.fourier import FOURIER
 from calculus.primitives.gathering import GATHERING
 from calculus.primitives.indexing import INDEXING
+from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.scattering import SCATTERING
@@ -26,6 +28,8 @@ _FAMILIES = (
     CONVOLUTION,
     SHAPING,
     REDUCTIONS,
+    LINEAR_ALGEBRA,
+    FOURIER,
     INDEXING,
     GATHERING,
     SCATTERING,

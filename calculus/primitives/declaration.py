@@ -109,6 +109,16 @@ NUMBERS: Final = "fiuc"
 INEXACT: Final = "fc"
 
 
+def real_dtype(dtype: str) -> str:
+    """The dtype of a complex number's parts; a real dtype itself."""
+    return {"c64": "f32", "c128": "f64"}.get(dtype, dtype)
+
+
+def complex_dtype(dtype: str) -> str:
+    """The dtype of complex numbers with such parts, or itself: there are two."""
+    return "c128" if dtype in ("f64", "c128") else "c64"
+
+
 def same_dtype(site: Site) -> tuple[str, ...]:
     """All operands have one dtype, and the result has it. Refuses `dtype` otherwise."""
     return (_one_dtype(site.dtypes, range(len(site.dtypes))),)

@@ -17,9 +17,11 @@ from calculus.primitives.declaration import (
     Kernel,
     Primitive,
     Site,
+    complex_dtype,
     joins_on,
     like_operands,
     named_dtype,
+    real_dtype,
     same_dtype,
     truth,
 )
@@ -170,12 +172,11 @@ _IN_ORDER: Final = joins_on(r="x")
 
 
 def _part(site: Site) -> tuple[str, ...]:
-    dtype = site.dtypes[0] or "f32"
-    return ({"c64": "f32", "c128": "f64"}.get(dtype, dtype),)
+    return (real_dtype(site.dtypes[0] or "f32"),)
 
 
 def _pair(site: Site) -> tuple[str, ...]:
-    return ("c128" if same_dtype(site) == ("f64",) else "c64",)
+    return (complex_dtype(*same_dtype(site)),)
 
 
 def _conjugate_dtype(site: Site) -> tuple[str, ...]:
@@ -184,7 +185,7 @@ def _conjugate_dtype(site: Site) -> tuple[str, ...]:
     said = named_dtype("input_dtype")(site)
     if said != (found,):
         raise bad("input_dtype", str(site.parameters["input_dtype"]), f"the operand's, {DTYPES[found][0]}")
-    if found not in _CONJUGATES:
+    if real_dtype(found) not in ("f32", "f64"):
         raise refuse(
             "dtype",
             f"conj does not compute on {found}",
@@ -192,10 +193,7 @@ def _conjugate_dtype(site: Site) -> tuple[str, ...]:
             help="insert a convert_element_type",
             place=Place("operand", 0),
         )
-    return (_CONJUGATES[found],)
-
-
-_CONJUGATES: Final = {"f32": "c64", "f64": "c128", "c64": "c64", "c128": "c128"}
+    return (complex_dtype(found),)
 
 
 def _conjugate(np: Any, p: Any, x: Any) -> Any:

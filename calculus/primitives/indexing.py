@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculus.parameters import bad, dim_number, integer, required, sizes
+from calculus.parameters import bad, dim, dim_number, flag, integer, required, sizes
 from calculus.primitives.declaration import Primitive, Site, like_operands, same_dtype
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape, windowed
@@ -122,6 +122,63 @@ def _sort_scheme(site: Site) -> Scheme:
     return windowed([shape], shape, [dim_number(site.parameters, "dimension", len(shape))])
 
 
+def _top(site: Site, axis: int, kept: Dim) -> Scheme:
+    """The values and where they stood: `[i,j] -> [i,k], [i,k]`."""
+    shape = site.shapes[0]
+    size = shape[axis]
+    if isinstance(size, int) and isinstance(kept, int) and kept > size:
+        raise bad("k", str(kept), f"0 to {size}, which is how many there are")
+    scheme = windowed([shape], (*shape[:axis], kept, *shape[axis + 1 :]), [axis])
+    return Scheme(scheme.operands, scheme.results * 2, scheme.sizes, scheme.roles)
+
+
+def _top_k_scheme(site: Site) -> Scheme:
+    return _top(site, dim_number(site.parameters, "axis", len(site.shapes[0])), _count(site, 0))
+
+
+def _approximate_scheme(site: Site) -> Scheme:
+    """How many candidates stay where they are not gathered up to k is the compiler's to say, and the printed type's."""
+    rank = len(site.shapes[0])
+    axis = integer(required(site.parameters, "reduction_dimension"), "reduction_dimension")
+    if not -rank <= axis < rank:
+        raise bad("reduction_dimension", str(axis), f"a dim of an array of rank {rank}")
+    kept = _count(site, 1)
+    if flag(site.parameters, "aggregate_to_topk"):
+        return _top(site, axis % rank, kept)
+    printed = site.printed_shape()
+    if len(printed) != rank or (isinstance(printed[axis], int) and isinstance(kept, int) and printed[axis] < kept):
+        raise bad("k", str(kept), f"no more than the result's, {list(printed)}")
+    return _top(site, axis % rank, printed[axis])
+
+
+def _count(site: Site, least: int) -> Dim:
+    found = dim(required(site.parameters, "k"), "k")
+    if isinstance(found, int) and found < least:
+        raise bad("k", str(found), f"{least} or more")
+    return found
+
+
+def _with_places(site: Site) -> tuple[str, ...]:
+    return (*same_dtype(site), "i32")
+
+
+def _top_k(np: Any, p: Any, x: Any) -> Any:
+    """The greatest first, and of equal ones the first."""
+    return _first(np, x, p["axis"], p["k"], np.flip)
+
+
+def _approximate_top_k(np: Any, p: Any, x: Any) -> Any:
+    """All of the greatest, or of the least, which is as near as can be."""
+    return _first(np, x, p["reduction_dimension"], p["k"], np.flip if p["is_max_k"] else lambda x, axis: x)
+
+
+def _first(np: Any, x: Any, axis: int, count: int, turned: Any) -> Any:
+    order = turned(np.argsort(turned(x, axis), axis=axis, kind="stable"), axis)
+    order = order if turned is not np.flip else x.shape[axis] - 1 - order
+    order = np.take(order, range(count), axis)
+    return np.take_along_axis(x, order, axis), order.astype(np.int32)
+
+
 def _slice(np: Any, p: Any, x: Any, *starts: Any) -> Any:
     first = [
         min(max(int(start), 0), whole - size)
@@ -182,5 +239,7 @@ INDEXING = (
         joins="x",
     ),
     Primitive("stack", ("x...",), "x...", _stack_scheme, same_dtype, kernel=_stack, joins="x"),
+    Primitive("top_k", ("x",), "/ x", _top_k_scheme, _with_places, kernel=_top_k, accepts="fiub"),
+    Primitive("approx_top_k", ("x",), "/ x", _approximate_scheme, _with_places, kernel=_approximate_top_k, accepts="f"),
     Primitive("sort", ("x...",), "/ x...", _sort_scheme, same_dtype, kernel=_sort),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 from calculus.parameters import bad, dim_number, integers
 from calculus.primitives.declaration import (
+    INEXACT,
     NUMBERS,
     DtypesOf,
     Kernel,
@@ -71,6 +72,18 @@ def _along(site: Site) -> Scheme:
     return windowed([shape], shape, [dim_number(site.parameters, "axis", len(shape))])
 
 
+def _cumulated_logarithms(np: Any, p: Any, x: Any) -> Any:
+    """log(e^x₀ + e^x₁ + …), one term after the other."""
+    ahead = np.moveaxis(np.flip(x, p["axis"]) if p["reverse"] else x, p["axis"], 0)
+    found = np.empty_like(ahead)
+    for index, term in enumerate(ahead):
+        before = found[index - 1] if index else np.full_like(term, -np.inf)
+        most = np.maximum(np.maximum(before.real, term.real), np.finfo(x.dtype).min)
+        found[index] = most + np.log(np.exp(before - most) + np.exp(term - most))
+    found = np.moveaxis(found, 0, p["axis"])
+    return np.flip(found, p["axis"]) if p["reverse"] else found
+
+
 def _cumulative(name: str, linearity: str, ufunc: str, joins: str | Callable[[Site], str] = "") -> Primitive:
     def kernel(np: Any, p: Any, x: Any) -> Any:
         if p["reverse"]:
@@ -104,6 +117,7 @@ REDUCTIONS = (
     _search("argmax"),
     _search("argmin"),
     _cumulative("cumsum", "x", "add"),
+    Primitive("cumlogsumexp", ("x",), "/ x", _along, same_dtype, kernel=_cumulated_logarithms, accepts=INEXACT),
     _cumulative("cumprod", "/ x", "multiply"),
     _cumulative("cummax", "/ x", "maximum", joins_on(fiu="max(x)")),
     _cumulative("cummin", "/ x", "minimum", joins_on(fiu="min(x)")),

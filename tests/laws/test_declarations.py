@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from calculus.primitives import TABLE
+from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.types import DTYPES
 from tests.laws.cases import RUN, Case
 from verifier.samples import Sample, samples
@@ -39,9 +40,16 @@ def test_linear_operands_are_additive_and_others_are_not(sample: Sample) -> None
     kind = sample.kind
     for group in case.signature.groups:
         for left, right in zip(*case.sums(group, whole=True), strict=True):
-            np.testing.assert_allclose(left, right, rtol=1e-12 if kind == "c" else 0, atol=0)
+            rounds = sample.primitive in ROUNDING
+            np.testing.assert_allclose(
+                left, right, rtol=1e-12 if kind == "c" else 0, atol=1e-9 * abs(right).max() if rounds else 0
+            )
     for operands in subsets(case.signature.nonlinear) if kind != "b" else ():  # truth values have no sum
         assert any(differs(case, operands) for _ in range(20)), "additive after all"
+
+
+#: whose intermediate results are no longer powers of two
+ROUNDING = {"fft", "tridiagonal_solve", "triangular_solve", "ormqr"}
 
 
 def subsets(operands: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -92,8 +100,18 @@ SAID_BY_JAX: dict[str, Any] = {
 }
 
 
+#: compared in tests/laws/test_linear_algebra.py
+FACTORIZED = {one.name for one in LINEAR_ALGEBRA}
+
+
 @pytest.mark.parametrize(
-    "sample", [one for one in RUN if not one.parameters and (one.primitive, one.kind) != ("add_any", "b")], ids=str
+    "sample",
+    [
+        one
+        for one in RUN
+        if not one.parameters and (one.primitive, one.kind) != ("add_any", "b") and one.primitive not in FACTORIZED
+    ],
+    ids=str,
 )
 def test_kernels_compute_what_jax_computes(sample: Sample) -> None:
     case = Case(sample)
