@@ -144,6 +144,12 @@ class Relation:
             found = self._results[key] = frozenset(result for choice in choices for result in self._inferred(choice))
         return found
 
+    def askable(self, states: Sequence[State | frozenset[State]]) -> frozenset[State]:
+        """The result states that a caller may ask for: those of `results`, and where the primitive has no derivative,
+        N and R alike. Devices hold the same value in both, and there is no cotangent to tell them apart."""
+        found = self.results(states)
+        return found | COPIES if found & COPIES and not self.signature.differentiable else found
+
     def local_results(self, states: Sequence[State]) -> frozenset[State]:
         """The result states that Local allows: right forward, whatever the transpose costs."""
         key = tuple(states)

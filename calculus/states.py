@@ -92,7 +92,7 @@ class _Question(NamedTuple):
         if not marked and (said not in _MARKS or self.use.unasked):
             return "N"  # an ordinary judgment: the target rule types it, and it pays
         found = self.q.results(states)
-        if said is not None and said in found:
+        if said is not None and said in (self.q.askable(states) if self.use.targeted else found):
             return said
         if said is None:
             landed = any(axis in dim for dim in self.lists)
@@ -130,6 +130,8 @@ class _Question(NamedTuple):
             for factor in own:
                 if axis in self.place.get(factor, ()):
                     return ("S", factor)
+        if state == "R" and self.q.signature.differentiable and index in self.q.signature.index:
+            return "N"  # it is looked up, never differentiated: of the result, its mark says nothing
         return "N" if state == "S" else state
 
     def _said(self, axis: str) -> State | None:

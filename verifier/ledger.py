@@ -1,0 +1,233 @@
+"""The ledger of differences: where a JAX release differs from what is sound, each difference once, with its evidence.
+
+`differences.toml` holds the entries. An entry covers cells of the matrix by *patterns*; a cell belongs to the first
+entry, in the order of their numbers, of which a pattern fits it. Which side accepts follows from the entry's kind. An
+entry that covers no cell of a release that it names is wrong: JAX has repaired it, or the entry never said it right.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from calculus.meshes import Mesh
+from calculus.types import ArrayType, Type, same
+from verifier.cells import Call, Cell, Verdict
+
+PATH: Final = Path(__file__).with_name("differences.toml")
+
+UNSOUND, SOUND, CONVENTION, PAGE = "jax-accepts-unsound", "jax-refuses-sound", "convention", "page-differs"
+KINDS: Final[Mapping[str, str]] = {
+    UNSOUND: "JAX accepts, unsound",
+    SOUND: "JAX refuses, sound",
+    CONVENTION: "convention",
+    PAGE: "the page differs from the release",
+}
+CAUSES: Final = ("typing rule", "lowering", "partitioner", "documentation")
+MOST_CONVENTIONS: Final = 10
+PENDING: Final = "pending"
+"""What stands for evidence that is still to be made."""
+
+ABOUT: Final = ("any", "some", "every", "target", "jax", "we")
+"""What a condition of a pattern may be about, beside the number of an operand."""
+
+JAX, OURS, BOTH = "jax", "ours", "both"
+"""Who accepts: JAX alone, we alone, or both, each another type."""
+
+
+class BadLedger(ValueError):
+    """An entry that says something that no entry can say."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A cell on which the two sides differ. `mode` is `explicit` or `manual`."""
+
+    call: Call
+    mesh: Mesh
+    mode: str
+    cell: Cell
+    ours: Verdict
+    theirs: Verdict
+
+    @property
+    def accepts(self) -> str:
+        """Who accepts."""
+        if self.ours.types is None:
+            return JAX
+        return OURS if self.theirs.types is None else BOTH
+
+    def __str__(self) -> str:
+        return f"{self.call.name} {self.cell} on {self.mesh}: we say {self.ours}; JAX says {self.theirs}"
+
+
+def agree(ours: Verdict, theirs: Verdict) -> bool:
+    """Whether both refuse, or both give the same types."""
+    if ours.types is None or theirs.types is None:
+        return ours.types is theirs.types
+    return len(ours.types) == len(theirs.types) and all(map(same, ours.types, theirs.types))
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which cells an entry covers: all of what is given must hold.
+
+    primitives: their names. mode: `explicit` or `manual`. accepts: who accepts. says: a regular expression that is
+    found in JAX's refusal (`class: message`). codes: codes of our refusal. target: whether a sharding is asked for.
+    along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
+    `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), the `target`, or the
+    results as `jax` or as `we` type them; states are letters as types print
+    them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last three).
+    """
+
+    primitives: frozenset[str] | None = None
+    mode: str | None = None
+    accepts: frozenset[str] | None = None
+    says: re.Pattern[str] | None = None
+    codes: frozenset[str] | None = None
+    target: bool | None = None
+    along: tuple[tuple[int | str, frozenset[str]], ...] = ()
+
+    def fits(self, difference: Difference) -> bool:
+        """Whether a difference is of this pattern."""
+        refusal, theirs = difference.ours.refusal, difference.theirs.refusal
+        return (
+            (self.primitives is None or difference.call.primitive in self.primitives)
+            and (self.mode is None or difference.mode == self.mode)
+            and (self.accepts is None or difference.accepts in self.accepts)
+            and (self.codes is None or (refusal is not None and refusal.code in self.codes))
+            and (self.target is None or (difference.cell.target is not None) is self.target)
+            and (self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}"))))
+            and (not self.along or any(self._along(difference, axis) for axis in difference.mesh.by_name))
+        )
+
+    def _along(self, difference: Difference, axis: str) -> bool:
+        return all(states & found for what, states in self.along if (found := _states(what, difference, axis)) is not None)
+
+
+def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str]:
+    """The states, along an axis, of what a condition is about. Of every operand, only one that all share."""
+    if isinstance(what, int):
+        return frozenset(letter(type, axis) for type in difference.cell.operands[what : what + 1])
+    if what in ("any", "some"):
+        return frozenset(letter(type, axis) for type in difference.cell.operands)
+    if what == "every":
+        found = {letter(type, axis) for type in difference.cell.operands}
+        return frozenset(found if len(found) == 1 else ())
+    types: Iterable[Type] = {
+        "target": () if difference.cell.target is None else (difference.cell.target,),
+        "jax": difference.theirs.types or (),
+        "we": difference.ours.types or (),
+    }[what]
+    return frozenset(letter(type, axis) for type in types)
+
+
+def letter(type: Type, axis: str) -> str:
+    """The state of a type along an axis, as types print it."""
+    if not isinstance(type, ArrayType):
+        return ""
+    if axis in type.unreduced and axis in type.reduced:
+        return "UR"
+    state = type.state(axis)
+    return f"U_{type.kind}" if state == "U" and type.kind != "sum" else state
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One difference: its number, what it is called, its kind and cause, the smallest program that shows it, the
+    releases of JAX that have it, why the calculus says what it says, and the evidence."""
+
+    number: int
+    title: str
+    kind: str
+    cause: str
+    program: str
+    versions: tuple[str, ...]
+    because: str
+    evidence: str
+    patterns: tuple[Pattern, ...] = field(repr=False)
+
+    def covers(self, difference: Difference) -> bool:
+        """Whether the entry covers a difference."""
+        return any(pattern.fits(difference) for pattern in self.patterns)
+
+
+_SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}
+_TEXTS: Final = ("title", "kind", "cause", "program", "because", "evidence")
+
+
+@cache
+def ledger(path: Path = PATH) -> tuple[Entry, ...]:
+    """The entries, by number. Raises `BadLedger` where the file does not keep its own rules."""
+    try:
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadLedger(f"{path.name}: {error}") from error
+    entries = tuple(_entry(number, table) for number, table in enumerate(read.get("entry", ()), 1))
+    conventions = sum(entry.kind == CONVENTION for entry in entries)
+    if conventions > MOST_CONVENTIONS:
+        raise BadLedger(f"{conventions} conventions, and {MOST_CONVENTIONS} are the most")
+    return entries
+
+
+def _entry(number: int, table: Mapping[str, Any]) -> Entry:
+    for name in _TEXTS:
+        if not isinstance(table.get(name), str) or not table[name].strip():
+            raise BadLedger(f"entry {number} has no {name}")
+    unknown = table.keys() - {*_TEXTS, "number", "versions", "cells"}
+    if unknown or table.get("number") != number:
+        raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
+    if table["kind"] not in KINDS or table["cause"] not in CAUSES:
+        raise BadLedger(f"entry {number} is of kind {table['kind']}, cause {table['cause']}")
+    patterns = tuple(_pattern(number, cells, _SIDES[table["kind"]]) for cells in table.get("cells", ()))
+    if not patterns or not table.get("versions"):
+        raise BadLedger(f"entry {number} covers no cells, or names no version")
+    texts = (table[name].strip() for name in _TEXTS[:4])
+    return Entry(
+        number, *texts, tuple(table["versions"]), table["because"].strip(), table["evidence"].strip(), patterns
+    )
+
+
+def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
+    known = {"primitives", "mode", "accepts", "says", "codes", "target", "along"}
+    if not cells.keys() <= known:
+        raise BadLedger(f"entry {number}: cells have no {', '.join(sorted(cells.keys() - known))}")
+    accepts = frozenset(cells.get("accepts", sides))
+    if not accepts <= set(sides):
+        raise BadLedger(f"entry {number}: where {', '.join(sorted(accepts))} accepts, it is of another kind")
+    along = tuple(
+        (int(what) if what.lstrip("-").isdigit() else what, _letters(states))
+        for what, states in cells.get("along", {}).items()
+    )
+    if any(isinstance(what, str) and what not in ABOUT for what, _ in along):
+        raise BadLedger(f"entry {number}: along {cells['along']}")
+    return Pattern(
+        frozenset(cells["primitives"]) if "primitives" in cells else None,
+        cells.get("mode"),
+        accepts,
+        re.compile(cells["says"]) if "says" in cells else None,
+        frozenset(cells["codes"]) if "codes" in cells else None,
+        cells.get("target"),
+        along,
+    )
+
+
+def _letters(states: str) -> frozenset[str]:
+    return frozenset(
+        one for state in states.split() for one in (("U", "U_max", "U_min") if state == "U*" else (state,))
+    )
+
+
+def assign(differences: Iterable[Difference], entries: Sequence[Entry]) -> tuple[dict[int, list[Difference]], list[Difference]]:
+    """The differences that each entry covers, by its number, and those that no entry covers."""
+    covered: dict[int, list[Difference]] = {entry.number: [] for entry in entries}
+    unexplained: list[Difference] = []
+    for difference in differences:
+        entry = next((entry for entry in entries if entry.covers(difference)), None)
+        (unexplained if entry is None else covered[entry.number]).append(difference)
+    return covered, unexplained

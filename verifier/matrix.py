@@ -1,0 +1,120 @@
+"""The matrix: every sample call at every combination of operand states and targets, on several meshes, our verdict held
+against JAX's. Where they differ, the ledger says why, or the cell is unexplained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from calculus.collectives import COLLECTIVES
+from calculus.forms import FORMS
+from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.primitives import TABLE
+from verifier.cells import cells, our_verdict
+from verifier.ledger import Difference, Entry, agree, assign, ledger
+
+MOST: Final = 1500
+"""The most cells of one call on one mesh. Where there are more, as many are drawn, with a fixed seed."""
+
+_BOTH: Final = (AxisMode.EXPLICIT, AxisMode.MANUAL)
+
+
+def _mesh(mode: AxisMode, **sizes: int) -> Mesh:
+    return Mesh(Axis(name, size, mode) for name, size in sizes.items())
+
+
+MESHES: Final = (
+    *(_mesh(mode, X=2) for mode in _BOTH),
+    *(_mesh(mode, X=2, Y=2) for mode in _BOTH),
+    _mesh(AxisMode.EXPLICIT, X=1, Y=2),
+)
+"""One axis and two, explicit and manual; and one axis of size 1, along which nothing may be different."""
+
+
+@dataclass
+class Matrix:
+    """What a run of the matrix finds. cells: how many were compared. accepted: how many of them both accept. calls: the
+    names of the primitives. crashes: refusals of JAX that are leaks, by exception class. seconds: how long it took."""
+
+    version: str
+    cells: int = 0
+    accepted: int = 0
+    calls: set[str] = field(default_factory=set)
+    differences: list[Difference] = field(default_factory=list)
+    crashes: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    covered: dict[int, list[Difference]] = field(default_factory=dict)
+    unexplained: list[Difference] = field(default_factory=list)
+    idle: list[Entry] = field(default_factory=list)
+
+    @property
+    def agreed(self) -> int:
+        """How many cells agree."""
+        return self.cells - len(self.differences)
+
+
+def modelled(name: str) -> bool:
+    """Whether the calculus has a rule for a primitive. What has none has no verdict to compare."""
+    return name in TABLE or name in FORMS or name in COLLECTIVES
+
+
+def compare(
+    primitives: Sequence[str] = (),
+    meshes: Sequence[Mesh] = MESHES,
+    most: int = MOST,
+    entries: Sequence[Entry] | None = None,
+    progress: Callable[[str], None] = lambda name: None,
+) -> Matrix:
+    """Compare. `primitives` narrows it; then entries that cover nothing are not asked about.
+
+    Opens the door to JAX. Raises `BadLedger` if the ledger does not keep its own rules.
+    """
+    from verifier.with_jax import probe
+
+    entries = ledger() if entries is None else entries
+    found = Matrix(probe.VERSION)
+    started = time.monotonic()
+    for call in probe.calls():
+        name = call.call.primitive
+        if not modelled(name) or (primitives and name not in primitives):
+            continue
+        found.calls.add(name)
+        for mesh in meshes:
+            if not _applies(call.call.axes, call.call.asked, mesh):
+                continue
+            progress(f"{call.call.name} on {mesh}")
+            _compare_on(call, mesh, most, found)
+    found.covered, found.unexplained = assign(found.differences, entries)
+    if not primitives:
+        found.idle = [one for one in entries if found.version in one.versions and not found.covered[one.number]]
+    found.seconds = time.monotonic() - started
+    return found
+
+
+def _applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
+    """Whether a call makes sense on a mesh: what names manual axes, where it has them, of the size that it was traced
+    with; what asks for a sharding, where there is one to ask for."""
+    modes = {axis.mode for axis in mesh.axes}
+    if axes:
+        return modes == {AxisMode.MANUAL} and all(name in mesh for name in axes)
+    return not asked or modes == {AxisMode.EXPLICIT}
+
+
+def _compare_on(call: probe.Traced, mesh: Mesh, most: int, found: Matrix) -> None:  # type: ignore[name-defined] # noqa: F821
+    from verifier.with_jax import probe
+
+    mode = mesh.axes[0].mode.value
+    chosen = cells(call.call, mesh, probe.KINDS, most)
+    theirs = probe.evaluate(call, chosen, mesh)
+    asked = probe.asked_in_our_terms(call, dict.fromkeys(cell.target for cell in chosen), mesh)
+    for cell, verdict in zip(chosen, theirs, strict=True):
+        ours = our_verdict(call.call, asked[cell.target], cell, verdict, mesh)
+        found.cells += 1
+        if verdict.refusal is not None and verdict.refusal.crash:
+            found.crashes[verdict.refusal.code] = found.crashes.get(verdict.refusal.code, 0) + 1
+        if agree(ours, verdict):
+            found.accepted += ours.types is not None
+        else:
+            found.differences.append(Difference(call.call, mesh, mode, cell, ours, verdict))

@@ -1,0 +1,251 @@
+"""What JAX says of a call whose operands have given types: its abstract evaluation, on meshes without devices.
+
+A sample call is traced once, unsharded. Then its primitive is bound, with the parameters of that trace, to operands of
+each combination of types, all in one trace: that is what `jax.jit` does with the call, at a fraction of the price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend.core import Literal
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+
+from calculus.meshes import AxisMode, Mesh
+from calculus.programs import Equation, Parameters
+from calculus.types import DTYPES, ArrayType, Type, array_type
+from grammar.leaves import type_of
+from verifier.cells import Call, Cell, Refusal, Verdict
+from verifier.with_jax.convert import Conversion
+from verifier.with_jax.meshes import abstract
+from verifier.with_jax.calls import Sample, samples
+from verifier.with_jax.shared import PROGRAM, opened
+
+VERSION: Final = jax.__version__
+
+#: how JAX refuses on purpose; the first has no public name. Anything else is a leak
+REFUSALS: Final = frozenset({"ShardingTypeError", "ValueError", "NotImplementedError", "TypeError"})
+
+#: the parameters by which a caller asks for a sharding
+TARGETS: Final = ("out_sharding", "sharding", "dst_sharding")
+
+KINDS: Final = hasattr(jax.sharding, "UnreducedKind")
+"""Whether this release has pending maxima and minima."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A sample call as JAX has it: its equation, and the call in our terms."""
+
+    eqn: Any
+    call: Call
+    conversion: Conversion
+    function: Callable[..., Any] | None = None
+
+    def asked(self, target: ArrayType | None, mesh: Mesh) -> dict[str, Any]:
+        """JAX's parameters, with the target put in."""
+        if target is None:
+            return dict(self.eqn.params)
+        return {**self.eqn.params, self.call.target: NamedSharding(abstract(mesh), spec(target))}
+
+
+def traced(sample: Sample) -> Traced | None:
+    """A sample's equation; `None` if the installed release does not have the primitive."""
+    program = _program(sample)
+    eqn = _find(program, sample.primitive) or _find(program, f"{sample.primitive}_p")  # so called in release 0.10.2
+    if eqn is None:
+        return None
+    conversion = Conversion(None, printed=False)
+    (equation,) = conversion.equations((eqn,))
+    target = "" if sample.axes else next((name for name in TARGETS if name in eqn.params), "")
+    operands = tuple(
+        array_type(type.dtype, type.shape) if isinstance(type, ArrayType) else type
+        for type in (conversion.type(atom) for atom in eqn.invars if type_of_atom(atom) is not Literal)
+    )
+    literal = len(operands) < len(eqn.invars) and len(program.eqns) == 1
+    call = Call(eqn.primitive.name, sample.note, equation, operands, target, sample.asked, sample.axes)
+    return Traced(eqn, call, conversion, sample.function if literal else None)
+
+
+type_of_atom: Final = type
+
+
+def _program(sample: Sample) -> Any:
+    """The jaxpr of a sample: without a mesh, but for what names one."""
+    types = [array_type(name, shape) for name, shape in sample.operands]
+    if not sample.axes and not sample.asked:
+        structs = [jax.ShapeDtypeStruct(shape, _dtype(name)) for name, shape in sample.operands]
+        return opened(jax.make_jaxpr(sample.function)(*structs))
+    where = AbstractMesh((2, 2), ("X", "Y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    with jax.sharding.use_abstract_mesh(where):
+        if sample.asked:
+            return opened(jax.jit(sample.function).trace(*(_struct(type, where) for type in types)).jaxpr)
+        said = {"R": "reduced", "U": "unreduced"}.get(sample.state)
+        spec = PartitionSpec(**{said: set(sample.axes)}) if said else PartitionSpec()
+        structs = [
+            jax.ShapeDtypeStruct(shape, _dtype(name), sharding=NamedSharding(where, spec))
+            for name, shape in sample.operands
+        ]
+
+        def inner(*values: Any) -> Any:
+            sample.function(
+                *(lax.pcast(value, sample.axes, to="varying") if sample.state == "V" else value for value in values)
+            )
+            return ()
+
+        mapped = jax.shard_map(inner, mesh=where, in_specs=(spec,) * len(structs), out_specs=())
+        return opened(jax.jit(mapped).trace(*structs).jaxpr)
+
+
+def calls() -> list[Traced]:
+    """Every sample call that the installed release has."""
+    return [found for found in map(traced, samples()) if found is not None]
+
+
+def _find(program: Any, name: str) -> Any:
+    for eqn in program.eqns:
+        if eqn.primitive.name == name:
+            return eqn
+        for held in eqn.params.values():
+            for value in held if isinstance(held, tuple) else (held,):
+                found = _find(opened(value), name) if isinstance(value, PROGRAM) else None
+                if found is not None:
+                    return found
+    return None
+
+
+def _dtype(name: str) -> Any:
+    return _KEY if name.startswith("key") else np.dtype(name)
+
+
+_KEY: Final = jax.eval_shape(lambda: jax.random.key(0)).dtype
+
+
+def spec(type: ArrayType) -> PartitionSpec:
+    """The partition spec of a type."""
+    dims = [axes[0] if len(axes) == 1 else axes or None for axes in type.axes]
+    said: dict[str, Any] = {}
+    if type.unreduced:
+        said["unreduced"] = set(type.unreduced)
+        if type.kind != "sum":
+            said["unreduced_kind"] = jax.sharding.UnreducedKind[type.kind]
+    if type.reduced:
+        said["reduced"] = set(type.reduced)
+    return PartitionSpec(*dims, **said)
+
+
+def ours(value: Any) -> Type:
+    """The type of a traced value in our terms. Manual types do not print the kind of what is pending."""
+    aval = jax.typeof(value)
+    found = _READ.get(aval)
+    if found is None:
+        found = type_of(aval.str_short(short_dtypes=True))
+        kind = getattr(getattr(aval, "mat", None), "unreduced_kind", None)
+        if isinstance(found, ArrayType) and kind is not None:
+            t = found
+            found = array_type(t.dtype, t.shape, t.axes, t.varying, t.unreduced, t.reduced, kind.name, t.memory)
+        _READ[aval] = found
+    return found
+
+
+_READ: Final[dict[Any, Type]] = {}
+
+
+def evaluate(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Verdict]:
+    """JAX's verdict on each cell: the result types, or the refusal."""
+    found: list[Verdict] = []
+    inputs = list(dict.fromkeys(type for cell in cells for type in cell.operands))
+
+    def body(*values: Any) -> Any:
+        known = dict(zip(inputs, values, strict=True))
+        for cell in cells:
+            found.append(_bind(call, cell, known, mesh))
+        return ()
+
+    manual = any(axis.mode is AxisMode.MANUAL for axis in mesh.axes)
+    (_evaluate_manual if manual else _evaluate_explicit)(body, inputs, mesh)
+    return found
+
+
+def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
+    where = abstract(mesh)
+    with jax.sharding.use_abstract_mesh(where):
+        jax.jit(body).trace(*(_struct(type, where) for type in inputs))
+
+
+def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
+    """In a shard_map over the whole mesh. What varies comes in cut on its first dim; a scalar is cast."""
+    where = abstract(mesh.with_modes(dict.fromkeys(mesh.by_name, AxisMode.EXPLICIT)))
+    outside = [_outside(type, mesh) for type in inputs]
+
+    def inner(*values: Any) -> Any:
+        return body(*(_varying(value, type) for value, type in zip(values, inputs, strict=True)))
+
+    with jax.sharding.use_abstract_mesh(where):
+        mapped = jax.shard_map(inner, mesh=where, in_specs=tuple(map(spec, outside)), out_specs=())
+        jax.jit(mapped).trace(*(_struct(type, where) for type in outside))
+
+
+def _outside(type: ArrayType, mesh: Mesh) -> ArrayType:
+    """The type outside a shard_map of what has this type inside; of a scalar that varies, of what it is cast from."""
+    shape, lists = type.shape, type.axes
+    if type.varying and shape:
+        count = mesh.size(type.varying)
+        assert isinstance(shape[0], int)
+        assert count is not None
+        shape, lists = (shape[0] * count, *shape[1:]), (type.varying, *lists[1:])
+    return array_type(type.dtype, shape, lists, (), type.unreduced, type.reduced, type.kind)
+
+
+def _varying(value: Any, type: ArrayType) -> Any:
+    """A scalar that varies, or the exception with which JAX refuses to make it."""
+    if type.shape or not type.varying:
+        return value
+    try:
+        return lax.pcast(value, type.varying, to="varying")
+    except ValueError as error:
+        return error
+
+
+def _struct(type: ArrayType, mesh: AbstractMesh) -> Any:
+    name = DTYPES[type.dtype][0]
+    return jax.ShapeDtypeStruct(type.shape, _dtype(name), sharding=NamedSharding(mesh, spec(type)))
+
+
+def _bind(call: Traced, cell: Cell, known: dict[ArrayType, Any], mesh: Mesh) -> Verdict:
+    values = iter(cell.operands)
+    operands = [atom.val if type(atom) is Literal else known[next(values)] for atom in call.eqn.invars]
+    try:
+        for operand in operands:
+            if isinstance(operand, Exception):
+                raise operand
+        if call.function is not None:  # what becomes of a literal is decided by the function around the primitive
+            result = call.function(*(known[type] for type in cell.operands))
+        else:
+            result = call.eqn.primitive.bind(*operands, **call.asked(cell.target, mesh))
+    except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
+        name = type(error).__name__
+        return Verdict(None, Refusal(name, str(error).partition("\n")[0][:400], crash=name not in REFUSALS))
+    results = result if call.eqn.primitive.multiple_results else [result]
+    return Verdict(tuple(map(ours, results)))
+
+
+def asked_in_our_terms(call: Traced, targets: Iterable[ArrayType | None], mesh: Mesh) -> dict[ArrayType | None, Equation]:
+    """The call's equation with each of the targets in its parameters, where they are printed."""
+    made: dict[ArrayType | None, Equation] = {}
+    equation = call.call.equation
+    for target in targets:
+        held = equation.parameters
+        if target is not None and call.call.target in held:
+            value = call.conversion.value(call.call.target, call.asked(target, mesh)[call.call.target])
+            items = ((name, value if name == call.call.target else held[name]) for name in held)
+            held = Parameters(tuple(items))
+        made[target] = Equation(
+            equation.primitive, held, equation.inputs, equation.binders, equation.types, equation.line
+        )
+    return made
