@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz set-up format clean
+.PHONY: help demo test check bench fuzz set-up format clean readme differences
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,10 @@ format: ## rewrite the sources in the one format
 readme: ## write what the README's commands print into it
 	@$(SET_UP) full
 	@$(BIN)/python -m tests.test_readme
+
+differences: ## write proofs/differences.md from the ledger
+	@$(SET_UP) full
+	@$(BIN)/python -m tests.verifier.test_ledger
 
 set-up: ## only make the environment
 	@$(SET_UP) full

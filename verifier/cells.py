@@ -100,12 +100,11 @@ def placements(type: Type, mesh: Mesh, kinds: bool) -> list[ArrayType]:
             continue
         varying, reduced = (tuple(axis for axis, state in along.items() if state == letter) for letter in "VR")
         unreduced = tuple(axis for axis, state in along.items() if state in KINDS)
-        for lists in _lists(type.rank, along):
-            found.append(
-                array_type(
-                    type.dtype, type.shape, lists, varying, unreduced, reduced, next(iter(chosen), "sum"), type.memory
-                )
-            )
+        kind = next(iter(chosen), "sum")
+        found.extend(
+            array_type(type.dtype, type.shape, lists, varying, unreduced, reduced, kind, type.memory)
+            for lists in _lists(type.rank, along)
+        )
     return found
 
 

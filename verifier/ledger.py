@@ -102,12 +102,14 @@ class Pattern:
             and (self.accepts is None or difference.accepts in self.accepts)
             and (self.codes is None or (refusal is not None and refusal.code in self.codes))
             and (self.target is None or (difference.cell.target is not None) is self.target)
-            and (self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}"))))
+            and (
+                self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}")))
+            )
             and (not self.along or any(self._along(difference, axis) for axis in difference.mesh.by_name))
         )
 
     def _along(self, difference: Difference, axis: str) -> bool:
-        return all(states & found for what, states in self.along if (found := _states(what, difference, axis)) is not None)
+        return all(states & _states(what, difference, axis) for what, states in self.along)
 
 
 def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str]:
@@ -187,10 +189,8 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     patterns = tuple(_pattern(number, cells, _SIDES[table["kind"]]) for cells in table.get("cells", ()))
     if not patterns or not table.get("versions"):
         raise BadLedger(f"entry {number} covers no cells, or names no version")
-    texts = (table[name].strip() for name in _TEXTS[:4])
-    return Entry(
-        number, *texts, tuple(table["versions"]), table["because"].strip(), table["evidence"].strip(), patterns
-    )
+    title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
+    return Entry(number, title, kind, cause, program, tuple(table["versions"]), because, evidence, patterns)
 
 
 def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
@@ -223,7 +223,9 @@ def _letters(states: str) -> frozenset[str]:
     )
 
 
-def assign(differences: Iterable[Difference], entries: Sequence[Entry]) -> tuple[dict[int, list[Difference]], list[Difference]]:
+def assign(
+    differences: Iterable[Difference], entries: Sequence[Entry]
+) -> tuple[dict[int, list[Difference]], list[Difference]]:
     """The differences that each entry covers, by its number, and those that no entry covers."""
     covered: dict[int, list[Difference]] = {entry.number: [] for entry in entries}
     unexplained: list[Difference] = []

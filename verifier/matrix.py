@@ -4,7 +4,7 @@ against JAX's. Where they differ, the ledger says why, or the cell is unexplaine
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,12 +35,20 @@ MESHES: Final = (
 
 @dataclass
 class Matrix:
-    """What a run of the matrix finds. cells: how many were compared. accepted: how many of them both accept. calls: the
-    names of the primitives. crashes: refusals of JAX that are leaks, by exception class. seconds: how long it took."""
+    """What a run of the matrix finds.
+
+    entries: those that speak of this release. named: whether any names it. cells: how many were compared. accepted: how
+    many of them both accept, at one type. unmodelled: how many we have no verdict on. calls: the names of the
+    primitives. crashes: refusals of JAX that are leaks, by exception class. covered: the differences of each entry, by
+    number. unexplained: those of none. idle: entries that should cover cells, and cover none. seconds: how long it took.
+    """
 
     version: str
+    entries: Sequence[Entry] = ()
+    named: bool = True
     cells: int = 0
     accepted: int = 0
+    unmodelled: int = 0
     calls: set[str] = field(default_factory=set)
     differences: list[Difference] = field(default_factory=list)
     crashes: dict[str, int] = field(default_factory=dict)
@@ -52,12 +60,20 @@ class Matrix:
     @property
     def agreed(self) -> int:
         """How many cells agree."""
-        return self.cells - len(self.differences)
+        return self.cells - self.unmodelled - len(self.differences)
 
 
 def modelled(name: str) -> bool:
     """Whether the calculus has a rule for a primitive. What has none has no verdict to compare."""
     return name in TABLE or name in FORMS or name in COLLECTIVES
+
+
+class UnknownPrimitive(ValueError):
+    """A name that no sample call has. known: those that have one."""
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(name)
+        self.known = known
 
 
 def compare(
@@ -67,18 +83,24 @@ def compare(
     entries: Sequence[Entry] | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Matrix:
-    """Compare. `primitives` narrows it; then entries that cover nothing are not asked about.
+    """Compare. `primitives` narrows it to those named; then entries may cover nothing.
 
-    Opens the door to JAX. Raises `BadLedger` if the ledger does not keep its own rules.
+    Opens the door to JAX. Raises `BadLedger` if the ledger does not keep its own rules, `UnknownPrimitive` where a name
+    is not that of a primitive with a rule and a sample call.
     """
     from verifier.with_jax import probe
 
-    entries = ledger() if entries is None else entries
-    found = Matrix(probe.VERSION)
+    every = ledger() if entries is None else entries
+    speaking = [entry for entry in every if probe.VERSION in entry.versions]
+    found = Matrix(probe.VERSION, speaking or every, bool(speaking or not every))
     started = time.monotonic()
-    for call in probe.calls():
+    calls = [call for call in probe.calls() if modelled(call.call.primitive)]
+    unknown = set(primitives) - {call.call.primitive for call in calls}
+    if unknown:
+        raise UnknownPrimitive(min(unknown), sorted({call.call.primitive for call in calls}))
+    for call in calls:
         name = call.call.primitive
-        if not modelled(name) or (primitives and name not in primitives):
+        if primitives and name not in primitives:
             continue
         found.calls.add(name)
         for mesh in meshes:
@@ -86,9 +108,9 @@ def compare(
                 continue
             progress(f"{call.call.name} on {mesh}")
             _compare_on(call, mesh, most, found)
-    found.covered, found.unexplained = assign(found.differences, entries)
+    found.covered, found.unexplained = assign(found.differences, found.entries)
     if not primitives:
-        found.idle = [one for one in entries if found.version in one.versions and not found.covered[one.number]]
+        found.idle = [entry for entry in found.entries if not found.covered[entry.number]]
     found.seconds = time.monotonic() - started
     return found
 
@@ -112,6 +134,9 @@ def _compare_on(call: probe.Traced, mesh: Mesh, most: int, found: Matrix) -> Non
     for cell, verdict in zip(chosen, theirs, strict=True):
         ours = our_verdict(call.call, asked[cell.target], cell, verdict, mesh)
         found.cells += 1
+        if ours.refusal is not None and ours.refusal.code.startswith("unmodelled"):
+            found.unmodelled += 1
+            continue
         if verdict.refusal is not None and verdict.refusal.crash:
             found.crashes[verdict.refusal.code] = found.crashes.get(verdict.refusal.code, 0) + 1
         if agree(ours, verdict):

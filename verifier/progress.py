@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 PATIENCE: Final = 2.0
@@ -13,26 +13,29 @@ PATIENCE: Final = 2.0
 
 
 @contextlib.contextmanager
-def sign_of_life(message: str) -> Iterator[None]:
-    """Show a message with a spinner on standard error if the block takes long and standard error is a terminal."""
+def sign_of_life(message: str) -> Iterator[Callable[[str], None]]:
+    """Show a message with a spinner on standard error if the block takes long and standard error is a terminal. What
+    the block is given changes the message."""
+    said = [message]
     if not sys.stderr.isatty():
-        yield
+        yield lambda message: None
         return
     finished = threading.Event()
-    thread = threading.Thread(target=_show, args=(message, finished), daemon=True)
+    thread = threading.Thread(target=_show, args=(said, finished), daemon=True)
     thread.start()
     try:
-        yield
+        yield said.append
     finally:
         finished.set()
         thread.join()
 
 
-def _show(message: str, finished: threading.Event) -> None:
+def _show(said: list[str], finished: threading.Event) -> None:
     if finished.wait(PATIENCE):
         return
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(message)):
-        finished.wait()
+    with Console(stderr=True).status(escape(said[-1])) as status:
+        while not finished.wait(0.2):
+            status.update(escape(said[-1]))

@@ -150,7 +150,7 @@ def _along(name: str, *arguments: Any) -> Callable[[Any], Any]:
 def _contracting() -> Iterator[Sample]:
     yield Sample("dot_general", lax.dot, (FLOAT, FLOAT))
     batched = ("float32", (8, 8, 8))
-    yield Sample("dot_general", lambda x, y: lax.batch_matmul(x, y), (batched, batched), "batched")
+    yield Sample("dot_general", lax.batch_matmul, (batched, batched), "batched")
 
 
 def _indexing() -> Iterator[Sample]:

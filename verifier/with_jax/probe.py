@@ -21,9 +21,9 @@ from calculus.programs import Equation, Parameters
 from calculus.types import DTYPES, ArrayType, Type, array_type
 from grammar.leaves import type_of
 from verifier.cells import Call, Cell, Refusal, Verdict
+from verifier.with_jax.calls import Sample, samples
 from verifier.with_jax.convert import Conversion
 from verifier.with_jax.meshes import abstract
-from verifier.with_jax.calls import Sample, samples
 from verifier.with_jax.shared import PROGRAM, opened
 
 VERSION: Final = jax.__version__
@@ -163,8 +163,7 @@ def evaluate(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Verdict]:
 
     def body(*values: Any) -> Any:
         known = dict(zip(inputs, values, strict=True))
-        for cell in cells:
-            found.append(_bind(call, cell, known, mesh))
+        found.extend(_bind(call, cell, known, mesh) for cell in cells)
         return ()
 
     manual = any(axis.mode is AxisMode.MANUAL for axis in mesh.axes)
@@ -235,7 +234,9 @@ def _bind(call: Traced, cell: Cell, known: dict[ArrayType, Any], mesh: Mesh) -> 
     return Verdict(tuple(map(ours, results)))
 
 
-def asked_in_our_terms(call: Traced, targets: Iterable[ArrayType | None], mesh: Mesh) -> dict[ArrayType | None, Equation]:
+def asked_in_our_terms(
+    call: Traced, targets: Iterable[ArrayType | None], mesh: Mesh
+) -> dict[ArrayType | None, Equation]:
     """The call's equation with each of the targets in its parameters, where they are printed."""
     made: dict[ArrayType | None, Equation] = {}
     equation = call.call.equation
