@@ -15,7 +15,7 @@ from calculus.primitives import TABLE
 from verifier.cells import cells, our_verdict
 from verifier.ledger import Difference, Entry, agree, assign, ledger
 
-MOST: Final = 1500
+MOST: Final = 800
 """The most cells of one call on one mesh. Where there are more, as many are drawn, with a fixed seed."""
 
 _BOTH: Final = (AxisMode.EXPLICIT, AxisMode.MANUAL)
@@ -40,7 +40,8 @@ class Matrix:
     entries: those that speak of this release. named: whether any names it. cells: how many were compared. accepted: how
     many of them both accept, at one type. unmodelled: how many we have no verdict on. calls: the names of the
     primitives. crashes: refusals of JAX that are leaks, by exception class. covered: the differences of each entry, by
-    number. unexplained: those of none. idle: entries that should cover cells, and cover none. seconds: how long it took.
+    number. unexplained: those of none. idle: entries that should cover cells, and cover none. seconds: how long it
+    took.
     """
 
     version: str
