@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import primitives
 
 Operand: TypeAlias = "tuple[str, tuple[int, ...]]"
@@ -55,6 +56,12 @@ def _elementwise() -> Iterator[Sample]:
         yield Sample(name, getattr(lax, name), (FLOAT,))
     for name in _BINARY.split():
         yield Sample(name, getattr(lax, name), (FLOAT, FLOAT))
+    for name in ("eq_to", "le_to", "lt_to"):
+        yield Sample(name, _bound(name), (FLOAT, FLOAT))
+    yield Sample("mulhi", lax.mulhi, (WHOLE, WHOLE))
+    if hasattr(lax, "polynomial"):
+        yield Sample("log2", lax.log2, (FLOAT,))
+        yield Sample("polynomial", lambda x, a, b: lax.polynomial(x, [a, b]), (FLOAT, FLOAT, FLOAT))
     for name in ("mul", "add"):
         yield Sample(name, _bound(name), (FLOAT, NUMBER), "by a scalar")
         yield Sample(name, _bound(name), (FLOAT, ("float32", (8, 1))), "by a column")
@@ -151,6 +158,8 @@ def _contracting() -> Iterator[Sample]:
     yield Sample("dot_general", lax.dot, (FLOAT, FLOAT))
     batched = ("float32", (8, 8, 8))
     yield Sample("dot_general", lax.batch_matmul, (batched, batched), "batched")
+    image, window = ("float32", (8, 8, 8)), ("float32", (8, 8, 3))
+    yield Sample("conv_general_dilated", lambda x, w: lax.conv(x, w, (1,), "SAME"), (image, window))
 
 
 def _indexing() -> Iterator[Sample]:
@@ -162,7 +171,7 @@ def _indexing() -> Iterator[Sample]:
     )
     places = ("int32", (8, 1))
     yield Sample("gather", _rows, (FLOAT, places))
-    for name in ("scatter", "scatter_add", "scatter_mul", "scatter_min", "scatter_max"):
+    for name in ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max"):
         yield Sample(name.replace("_", "-"), _scattered(name), (FLOAT, places, FLOAT))
 
 
@@ -188,6 +197,7 @@ def _random() -> Iterator[Sample]:
 
 
 def _moving() -> Iterator[Sample]:
+    yield Sample("name", lambda x: checkpoint_name(x, "kept"), (FLOAT,))
     yield Sample("optimization_barrier", lax.optimization_barrier, (FLOAT,))
     yield Sample("reshard", lambda x: jax.sharding.reshard(x, jax.P("X")), (FLOAT,), asked=True)
 
