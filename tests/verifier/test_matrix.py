@@ -58,11 +58,12 @@ def test_every_primitive_of_jax_with_a_rule_has_a_sample_call() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     theirs = set(run.stdout.split())
     sampled = {call.call.primitive for call in probe.calls()}
-    assert (theirs & {*TABLE, *COLLECTIVES}) - sampled == WITHOUT
+    rules = {name for name in {*TABLE, *COLLECTIVES} if not name.endswith("_start")}
+    assert (theirs & rules) - sampled == WITHOUT
 
 
 #: primitives that JAX defines and that no function on arrays comes to: a sum of untracked types, a scalar without
-#: contents, a broadcast inside kernels
+#: contents, a broadcast inside kernels. What is started is typed as the collective that it starts
 WITHOUT = {"psum", "empty2", "broadcast_to"}
 
 

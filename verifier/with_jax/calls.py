@@ -209,6 +209,7 @@ def _collective() -> Iterator[Sample]:
         for name, state, function in _over(axes):
             yield Sample(name, function, (FLOAT,) if state else (), over, axes, state)
     yield Sample("all_to_all", lambda x: lax.all_to_all(x, "X", 0, 1, tiled=True), (FLOAT,), "", ("X",), "V")
+    yield Sample("pbroadcast", lambda x: lax.pbroadcast(x, "X", 0), (FLOAT,), "", ("X",), "V")
     yield Sample("ppermute", lambda x: lax.ppermute(x, "X", [(0, 1), (1, 0)]), (FLOAT,), "", ("X",), "V")
 
 
@@ -222,6 +223,9 @@ def _over(axes: tuple[str, ...]) -> Iterator[tuple[str, str, Callable[..., Any]]
     yield "pmax", "V", lambda x: lax.pmax(x, axes)
     yield "pmin", "V", lambda x: lax.pmin(x, axes)
     yield "unreduced_psum", "U", lambda x: lax.psum(x, axes)
+    if hasattr(jax.sharding, "UnreducedKind"):
+        yield "unreduced_pmax", "U_max", lambda x: lax.pmax(x, axes)
+        yield "unreduced_pmin", "U_min", lambda x: lax.pmin(x, axes)
     yield "all_gather", "V", lambda x: lax.all_gather(x, axes, tiled=True)
     yield "all_gather_reduced", "V", lambda x: lax.all_gather(x, axes, tiled=True, to="reduced")
     yield "all_gather_invariant", "V", lambda x: lax.all_gather(x, axes, tiled=True, to="invarying")

@@ -85,10 +85,11 @@ def _program(sample: Sample) -> Any:
     with jax.sharding.use_abstract_mesh(where):
         if sample.asked:
             return opened(jax.jit(sample.function).trace(*(_struct(type, where) for type in types)).jaxpr)
-        said = {"R": "reduced", "U": "unreduced"}.get(sample.state)
-        spec = PartitionSpec(**{said: set(sample.axes)}) if said else PartitionSpec()
+        state, _, kind = sample.state.partition("_")
+        unreduced, reduced = (sample.axes if state == letter else () for letter in "UR")
+        inside = spec(array_type("f32", (), (), (), unreduced, reduced, kind or "sum"))
         structs = [
-            jax.ShapeDtypeStruct(shape, _dtype(name), sharding=NamedSharding(where, spec))
+            jax.ShapeDtypeStruct(shape, _dtype(name), sharding=NamedSharding(where, inside))
             for name, shape in sample.operands
         ]
 
@@ -98,7 +99,7 @@ def _program(sample: Sample) -> Any:
             )
             return ()
 
-        mapped = jax.shard_map(inner, mesh=where, in_specs=(spec,) * len(structs), out_specs=())
+        mapped = jax.shard_map(inner, mesh=where, in_specs=(inside,) * len(structs), out_specs=())
         return opened(jax.jit(mapped).trace(*structs).jaxpr)
 
 
