@@ -123,13 +123,24 @@ def _result(
     ):
         return result, ()  # nothing is cut, or everything stays as it is cut
     window = use.primitive.window
+    # Measured: where windows are slid, no window is reduced in part.
+    slid = (
+        window
+        and len(use.arrays) == 1
+        and any(
+            scheme.roles.get(factor, "whole") != "whole" and not set(axes) <= set(result.unreduced)
+            for factor, axes in place.items()
+        )
+    )
     if scheme.grouped:
         if len(use.arrays) == 1 and not window:
             return result, _regrouped(use.arrays, derived, result, mesh)
         parts = factored(scheme, use.arrays, result, mesh)
-        if parts is None or entangled(scheme):
+        if parts is None or entangled(scheme) or slid:
             return result, bound(use.arrays, mesh)
         return result, implied(*parts, mesh, window)
+    if slid:
+        return result, bound(use.arrays, mesh)
     reducing = scheme.roles and "whole" not in scheme.roles.values()
     if reducing and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
         return result, finished(scheme, use.arrays[0], derived, result, mesh)

@@ -171,6 +171,38 @@ def _scatters(combiner: str, several: str) -> tuple[_Row, ...]:
     )
 
 
+def _pooled(operands: str, classes: str = "", /, **said: Any) -> _Row:
+    """Windows of two or three elements along the second dim of two."""
+    usual: dict[str, Any] = {"window_dimensions": (1, 2), "window_strides": (1, 2), "padding": ((0, 0), (0, 0))}
+    return _call(operands, "", classes, **usual | said)
+
+
+_WHOLE: Final = dict.fromkeys(["base_dilation", "window_dilation"], (1, 1))
+_REACHING: Final = {"window_dimensions": (1, 3), "window_strides": (1, 1), "padding": ((0, 0), (1, 1))}
+_POOLED: Final = (_pooled("?[4,8]", **_WHOLE), _pooled("?[4,8]", **_WHOLE, **_REACHING))
+
+
+def _numbers(dtype: str, made: str, steps: str) -> Any:
+    """A function of two numbers a and b, that makes c."""
+    return read(f"{{ lambda ; a:{dtype}[] b:{dtype}[]. let\n{steps.replace('?', dtype)}\n  in ({made},) }}").program
+
+
+_SUM_AND_PRODUCT: Final = "    c:?[] = mul a b\n    d:?[] = add a b\n    e:?[] = add c d"
+
+
+def _combined(dtype: str, kind: str) -> _Row:
+    """Windows reduced by (1 + a)(1 + b) - 1."""
+    program = _numbers(dtype, "e", _SUM_AND_PRODUCT)
+    return _pooled(f"{dtype}[4,8] {dtype}[]", kind, jaxpr=program, consts=(), **_WHOLE)
+
+
+def _chosen(dtype: str, kind: str, /, **said: Any) -> _Row:
+    """What is chosen by its size is multiplied."""
+    select, scatter = _numbers(dtype, "c", "    c:bool[] = ge a b"), _numbers(dtype, "c", "    c:?[] = mul a b")
+    bodies = {"select_jaxpr": select, "select_consts": (), "scatter_jaxpr": scatter, "scatter_consts": ()}
+    return _pooled(f"{dtype}[4,8] {dtype}[4,4] {dtype}[]", kind, **bodies, **said)
+
+
 _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
     "erf_inv": (_call("?[4,8]:-1:1"),),
@@ -250,6 +282,17 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _convolved("?[8,5,6] ?[3,6,4]", batch_group_count=2, padding=((2, 0),)),
         _convolved("i8[2,8,4] i8[3,4,6]", "i", preferred_element_type=Word("int32")),
     ),
+    **dict.fromkeys(["reduce_window_sum", "reduce_window_max", "reduce_window_min"], _POOLED),
+    "reduce_window": (_combined("f32", "f"), _combined("i32", "i")),
+    "select_and_gather_add": (
+        _pooled("?[4,8] ?[4,8]", select_prim=Word("ge"), **_WHOLE),
+        _pooled("?[4,8] ?[4,8]", select_prim=Word("le"), **_WHOLE, **_REACHING),
+    ),
+    "select_and_scatter_add": (
+        _pooled("?[4,4] ?[4,8]", select_prim=Word("ge")),
+        _pooled("?[4,8] ?[4,8]", select_prim=Word("le"), **_REACHING),
+    ),
+    "select_and_scatter": (_chosen("f32", "f"), _chosen("i32", "i")),
     "iota": (_call("", "", "i", dtype=Word("int32"), shape=(4, 8), dimension=1, sharding=None),),
     "empty": (_call("", "", "f", dtype=Word("float32"), shape=(4, 8)),),
     "empty2": (_call("", "", "f", dtype=Word("float32")),),

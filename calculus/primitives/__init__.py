@@ -14,6 +14,7 @@ from calculus.primitives.fourier import FOURIER
 from calculus.primitives.gathering import GATHERING
 from calculus.primitives.indexing import INDEXING
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
+from calculus.primitives.pooling import POOLING
 from calculus.primitives.randomness import RANDOMNESS
 from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.scattering import SCATTERING
@@ -26,6 +27,7 @@ _FAMILIES = (
     SPECIAL,
     CONTRACTION,
     CONVOLUTION,
+    POOLING,
     SHAPING,
     REDUCTIONS,
     LINEAR_ALGEBRA,

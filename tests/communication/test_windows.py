@@ -1,4 +1,4 @@
-"""Convolutions against the collectives of XLA, forward and backward.
+"""Convolutions and pooling against the collectives of XLA, forward and backward.
 
 The expected values are read off XLA's own output (JAX 0.12.0.1, four CPU devices): kind and bytes per device, of the
 result for an all-gather and of the operand otherwise. The CPU's partitioner makes an all-reduce of a reduce-scatter, at
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import pytest
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
@@ -152,3 +153,41 @@ def test_contractions_in_groups_that_a_target_moves_are_estimates() -> None:
     f = convolution(REPLICATED, groups=4)
     measured = [(AG, 864, "estimate"), (AG, 65536, "estimate")]
     assert rows(f, (IMAGES, FEATURES), ((3, 3, 2, 12), FEATURES)) == measured
+
+
+def pooled(how: Any, window: tuple[int, ...], stride: tuple[int, ...], padding: str) -> Callable[[Any], Any]:
+    start, combine = how
+    return lambda x: lax.reduce_window(x, start, combine, window, stride, padding)
+
+
+MAX, SUM, PRODUCT = (-jnp.inf, lax.max), (0.0, lax.add), (1.0, lax.mul)
+SIDE, REACHING = ((1, 2, 2, 1), (1, 2, 2, 1), "VALID"), ((1, 3, 3, 1), (1, 1, 1, 1), "SAME")
+APART = ((1, 2, 2, 1), (1, 4, 4, 1), "VALID")
+
+
+@pytest.mark.parametrize("how", [MAX, SUM, PRODUCT], ids=["max", "sum", "product"])
+@pytest.mark.parametrize(
+    ("windows", "spec"),
+    [(SIDE, BATCH), (SIDE, ROWS), (SIDE, FEATURES), (APART, ROWS), (REACHING, BATCH), (REACHING, FEATURES)],
+)
+def test_windows_that_stay_in_their_blocks_move_nothing(how: Any, windows: Any, spec: P) -> None:
+    """Nor do tangents, and what comes back to the chosen. The gradient of a sum over windows JAX does not trace where
+    rows are cut: it pads them."""
+    f = pooled(how, *windows)
+    assert rows(f, (IMAGES, spec)) == []
+    if how is MAX:
+        assert rows(lambda x: jax.jvp(f, (x,), (x,)), (IMAGES, spec)) == []
+        assert rows(jax.grad(lambda x: (f(x) ** 2).sum()), (IMAGES, spec)) == []
+
+
+@pytest.mark.parametrize(("how", "measured"), [(MAX, 2 * 4096), (SUM, 2 * 4096), (PRODUCT, 2 * 4096)])
+def test_pooling_over_edges_is_bounded(how: Any, measured: int) -> None:
+    ((kind, payload, exactness),) = rows(pooled(how, *REACHING), (IMAGES, ROWS))
+    assert (kind, exactness) == (AG, "estimate")
+    assert (payload or 0) >= measured
+
+
+def test_one_window_over_a_whole_dim_is_gathered() -> None:
+    """XLA reduces no window in part."""
+    f = pooled(SUM, (1, 16, 1, 1), (1, 1, 1, 1), "VALID")
+    assert rows(f, ((1, 16, 1, 1), ROWS)) == [(AG, 64, "estimate")]
