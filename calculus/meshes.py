@@ -140,6 +140,16 @@ def as_given(printed: Mesh, given: Sequence[Mesh], name: str) -> Mesh:
     """A mesh that a parameter prints, whose axes have the sizes that the given meshes (the one in context first) say.
     Refuses `bad-mesh`."""
     same_devices(printed, given[0])
+    known = set(given[0].by_name) if given[0].size(given[0].by_name) is not None else set()
+    beside = [axis.name for axis in printed.axes if known and not any(axis.name in mesh for mesh in given)]
+    if beside and known < set(printed.by_name):
+        raise refuse(
+            "bad-mesh",
+            f"{name} has the axis {beside[0]}, and the mesh given, ({given[0]}), does not",
+            because="a program runs on one number of devices, and they lie along all of its axes",
+            help=f"give the mesh {printed}",
+            place=Place("parameter", name=name),
+        )
     for axis in printed.axes:
         sizes = [mesh.by_name[axis.name].size for mesh in given if axis.name in mesh]
         if sizes and axis.size not in sizes and None not in sizes:

@@ -26,6 +26,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "syntax": (Family.MALFORMED, "the text is not a program or a type"),
     "too-deep": (Family.MALFORMED, "the text nests deeper than the reader follows"),
     "not-text": (Family.MALFORMED, "the input is not readable text"),
+    "no-function": (Family.MALFORMED, "the name leads to no function that can be traced"),
     "cyclic-definition": (Family.MALFORMED, "a hoisted definition refers to itself"),
     "unknown-definition": (Family.MALFORMED, "a parameter names a definition that does not exist"),
     "bad-parameter": (Family.MALFORMED, "a parameter is missing or has no meaning for its primitive"),

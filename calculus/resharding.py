@@ -3,7 +3,7 @@ B35."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from calculus.bodies import unchanged
@@ -93,22 +93,21 @@ def reshard(
     return Typing((target,), _moved(source, target, scope)), (), True
 
 
-def _changing(equation: Equation, scope: Scope) -> dict[str, bool]:
-    """The axes that are auto on one side of a reshard only, each with whether it is so before it: a region in which the
-    compiler chooses begins or ends there. JAX prints the meshes of neither side, so this is known of its objects only.
-    Seeds B29, B32, B36."""
+def _changing(equation: Equation, scope: Scope) -> tuple[str, ...]:
+    """The axes that are auto on one side of a reshard only: a region in which the compiler chooses begins or ends.
+    JAX prints the meshes of neither side, so this is known of its objects only. Seeds B29, B32, B36."""
     sides = [mesh(equation.parameters.get(name), name) for name in ("source_mesh", "target_mesh")]
     before, after = (None if side is None else as_given(side, scope.meshes, "target_mesh") for side in sides)
     if before is None or after is None:
-        return {}
+        return ()
     modes = ((axis.name, axis.mode, after.mode(axis.name)) for axis in before.axes if axis.name in after)
-    return {name: old is AxisMode.AUTO for name, old, new in modes if (old is AxisMode.AUTO) != (new is AxisMode.AUTO)}
+    return tuple(name for name, old, new in modes if (old is AxisMode.AUTO) != (new is AxisMode.AUTO))
 
 
-def _chosen(source: ArrayType, changing: Mapping[str, bool], mesh: Mesh) -> tuple[Collective, ...]:
-    """What the compiler may have to move where a region begins or ends: along an axis that ends to be auto the target
-    says how the result lies; along one that begins to be so a cut or pending value may change place."""
-    axes = [axis for axis, auto in changing.items() if auto or source.state(axis) in ("S", "U")]
+def _chosen(source: ArrayType, changing: Sequence[str], mesh: Mesh) -> tuple[Collective, ...]:
+    """What the compiler may have to move where a region begins or ends: what is cut or pending along an axis that is
+    its own from here on. What is a copy may stay one, and be sliced where the region ends, free."""
+    axes = [axis for axis in changing if source.state(axis) in ("S", "U")]
     return tuple(one.of(0) for one in over(UNKNOWN, axes, None, mesh, COMPILER))
 
 

@@ -134,7 +134,8 @@ class Layout:
         for other in range(line + 1, len(self._starts)):
             if self._is_sibling(other, column):
                 return self._starts[other] - 1
-        raise syntax(f"the text of `{name}` does not end", line + 1, column + 1)
+        help = "begin the next parameter, or the closing `]`, on a line of its own"
+        raise syntax(f"the text of `{name}` does not end", line + 1, column + 1, help)
 
     def _beside(self, name: str, start: int, end: int) -> int:
         """Where a value ends that has the lines up to `end`: there, unless another parameter stands beside it on its
@@ -182,13 +183,15 @@ class Layout:
                     if stop is not None:
                         return end
                     raise syntax(
-                        f"`{what}` does not close the bracket that is open here", *self.position(found.start())
+                        f"`{what}` does not close the bracket that is open here",
+                        *self.position(found.start()),
+                        help="close every `(`, `[` and `{` by its own kind, the last one first",
                     )
             elif what.isspace() and not open_brackets:
                 return found.start()
         if stop is not None:
             return end
-        raise syntax("a parameter block is not closed: `]` is missing", *self.position(start))
+        raise syntax("a parameter block is not closed: `]` is missing", *self.position(start), help="close it with `]`")
 
 
 def _rstrip(text: str, start: int, end: int) -> int:

@@ -19,6 +19,7 @@ _BLANKS = re.compile(r"[ \t\r\f\v]+")
 _PROGRAM = re.compile(r"\s*\{\s*lambda\b")
 _PROGRAMS = re.compile(r"\s*\(\s*\{\s*lambda\b")
 _SECOND = re.compile(r":|=|<-|\+=|[^\W\d]\w*[\[:]")  # what only another equation goes on with
+_AS_PRINTED = "keep to what JAX prints: print(jax.make_jaxpr(f)(x)) writes the program once more"
 _OWN_LINE = "a second equation needs a line of its own, indented no deeper than the one before, or `;` between them"
 _NAMED_PROGRAMS = re.compile(r"\s*\(\s*[^\s=(){},;'\"]+(?:\s+[^\s=,;]|\s*\))")
 
@@ -77,7 +78,7 @@ class LayoutLexer(Lexer):
             kind = "$END" if offset == len(text) else found and found.lastgroup
             if kind is None or not can_shift(parser_state, kind):
                 expected = [(name, self._fixed.get(name)) for name in acceptable(parser_state)]
-                help = _OWN_LINE if can_shift(parser_state, "_END") and _SECOND.match(text, offset) else ""
+                help = _OWN_LINE if can_shift(parser_state, "_END") and _SECOND.match(text, offset) else _AS_PRINTED
                 raise syntax(explain(text, offset, expected), *reading.position(offset), help)
             if found is None:
                 return

@@ -44,6 +44,7 @@ def parse_type(text: str) -> Type:
         refusal.place = Place("type")
         if refusal.code == "syntax":
             refusal.message = f"column {refusal.column}: {refusal.message}"
+            refusal.help = refusal.help or "write a type as jax.typeof prints it: f32[8@X,4@(Y,Z)]{U:W}"
         raise
 
 

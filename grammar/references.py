@@ -52,7 +52,7 @@ def resolve(document: Document, source: Source) -> Document:
     definitions: dict[str, Program] = {}
     for name, program in document.definitions:
         if name in definitions:
-            raise syntax(f"`{name}` is defined twice", *locate(source, program, Place()))
+            raise syntax(f"`{name}` is defined twice", *locate(source, program, Place()), help="rename one of the two")
         definitions[name] = program
     uses = {name: _resolve(program, definitions, source) for name, program in document.definitions}
     uses[""] = _resolve(document.program, definitions, source)  # no definition has the empty name

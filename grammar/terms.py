@@ -94,7 +94,8 @@ class TypeTerms(Transformer[Token, Any]):
         if size.isdecimal():
             return int(size), axes or ()
         if size[0] == "-" and size[1:].isdecimal():
-            raise syntax(f"`{size}` is not the size of a dim", 1, 1, help="sizes are 0 or more, or symbolic")
+            column = getattr(size, "column", 1)
+            raise syntax(f"`{size}` is not the size of a dim", 1, column, help="sizes are 0 or more, or symbolic")
         return size, axes or ()
 
     def axes(self, children: Children) -> Axes:
@@ -117,18 +118,39 @@ class TypeTerms(Transformer[Token, Any]):
     # Sizes, back to the text that JAX prints.
 
     def sum(self, children: Children) -> str:
+        if len(children) == 1:
+            return self.product(children)
         return "".join(f" {part} " if isinstance(part, Token) else part for part in children)
 
     def product(self, children: Children) -> str:
+        if len(children) == 1:
+            alone: str = children[0]
+            return alone
         return "".join(map(str, children))
 
-    power = size = product
+    def power(self, children: Children) -> str:
+        return _Size("".join(map(str, children)), children[0])
+
+    size = product
 
     def application(self, children: Children) -> str:
         return f"{children[0]}({', '.join(children[1:])})"
 
     def parenthesis(self, children: Children) -> str:
         return f"({children[0]})"
+
+
+class _Size(str):
+    """The text of a size, and the column at which it begins, from 1."""
+
+    __slots__ = ("column",)
+
+    column: int
+
+    def __new__(cls, text: str, first: str) -> _Size:
+        made = super().__new__(cls, text)
+        made.column = getattr(first, "column", 1)
+        return made
 
 
 class NotAValue(Exception):
@@ -264,14 +286,16 @@ class ProgramTerms(Transformer[Token, Any]):
     def exchange(self, children: Children) -> Equation:
         binder, written, read, value = children
         if written != read:
-            raise syntax(f"`{written}` is written but `{read}` is read", read.line, read.column)
+            help = "an exchange reads and writes one place of one cell: write the same `x[...]` on both sides"
+            raise syntax(f"`{written}` is written but `{read}` is read", read.line, read.column, help)
         return _equation(binder[0], "swap", None, (value,), (binder,), written)
 
     def parameters(self, children: Children) -> Parameters:
         seen: set[str] = set()
         for key, _ in children:
             if key in seen:
-                raise syntax(f"the parameter `{key}` is given twice", key.line, key.column)
+                help = f"keep one `{key}=`"
+                raise syntax(f"the parameter `{key}` is given twice", key.line, key.column, help)
             seen.add(key)
         return Parameters(tuple((str(key), value) for key, value in children))
 

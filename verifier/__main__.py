@@ -1,5 +1,19 @@
 """`python -m verifier` is `shardproof`."""
 
-from verifier.cli import main
+from __future__ import annotations
 
-main(prog_name="shardproof")
+import sys
+
+
+def run() -> None:
+    """The command. An interrupt ends it alike before the command is read: what it needs is imported here."""
+    try:
+        from verifier.cli import main
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted\n")
+        sys.exit(130)
+    main(prog_name="shardproof")
+
+
+if __name__ == "__main__":
+    run()

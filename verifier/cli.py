@@ -91,7 +91,7 @@ class _Command(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _interrupted()
-        except ImportError as error:
+        except Exception as error:
             if is_interrupt(error):
                 _interrupted()
             raise
@@ -123,6 +123,7 @@ def main() -> None:
     Exit status: 0  everything is well typed
                  1  something is refused
                  2  something is malformed, or the command is misused
+               130  interrupted
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -190,14 +191,18 @@ def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
             return report_on(target, str(meshes[0]) if meshes else None), ""
     except BadFactory as error:
         message, _, help = str(error).partition("\n  help: ")
-        return _NoFunction(target, "malformed", refusals=[refuse("not-text", message, help=help).refusal]), str(error)
+        return _NoFunction(target, "malformed", refusals=[refuse("no-function", message, help=help).refusal]), str(
+            error
+        )
 
 
 class _NoFunction(Report):
-    """The report on a name that leads to nothing to check. What went wrong is told as it is: no rule says it."""
+    """The report on a name that leads to nothing to check. What went wrong is told as it is, in their words."""
 
     def explained(self, text: str, most: int) -> str:
-        return f"{self.name}: malformed: {text}"
+        message, help, repair = text.partition("\n  help: ")
+        (refusal,) = self.refusals
+        return f"{self.name}: malformed: {message}\n  rule: {refusal.rule} [{refusal.code}]{help}{repair}"
 
 
 class _Misused(click.ClickException):

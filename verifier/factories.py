@@ -82,7 +82,7 @@ def _without_suffix(target: str) -> str:
 
 def _run(target: str, doing: str, what: str, call: Callable[[], Any]) -> Any:
     """Run somebody else's code. What it raises is shown in their words, with their innermost line. An interrupt is
-    nobody's mistake and goes on, also where a library has made an `ImportError` of it."""
+    nobody's mistake and goes on, also where a library has made another error of it."""
     try:
         with _their_surroundings(target.partition(":")[0]):
             return call()
@@ -113,12 +113,17 @@ def _their_surroundings(module: str) -> Iterator[None]:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether this is an interrupt, or an `ImportError` that an interrupt led to."""
+    """Whether this is an interrupt, or something that an interrupt led to: libraries make other errors of it."""
+    waiting = [error]
     seen: set[int] = set()
-    while isinstance(error, ImportError) and id(error) not in seen:
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return isinstance(error, KeyboardInterrupt)
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        if found is not None and id(found) not in seen:
+            seen.add(id(found))
+            waiting += (found.__cause__, found.__context__)
+    return False
 
 
 def _place(error: BaseException) -> str:

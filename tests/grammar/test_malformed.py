@@ -73,8 +73,8 @@ def test_two_equations_on_one_line(text: str) -> None:
 
 
 def test_no_second_equation_is_seen_where_none_begins() -> None:
-    assert refusal("{ lambda ; a:f32[]. let\n    b:f32[] = sin a, a\n  in () }").help == ""
-    assert refusal("{ lambda ; a:f32[]. let\n    b: = sin a\n  in () }").help == ""
+    for text in ("b:f32[] = sin a, a", "b: = sin a"):
+        assert refusal(f"{{ lambda ; a:f32[]. let\n    {text}\n  in () }}").help.startswith("keep to what JAX prints")
 
 
 def test_two_kinds_in_a_program() -> None:

@@ -116,7 +116,7 @@ SYNTAX = {  # column, and what the message must say
     "f32[8@(X,]": (10, "`]` stands where a mesh axis is expected"),
     "f32[8@X@Y]": (8, "`@` stands where `,` or `]` is expected"),
     "f32[08]": (6, "`8` stands where"),
-    "f32[-1]": (1, "`-1` is not the size of a dim"),
+    "f32[-1]": (5, "`-1` is not the size of a dim"),
     "f32[8.5]": (6, "`.` stands where"),
     "f32[8]{}": (8, "`}` stands where one of `V`, `U`, `R`, `U_max`, `U_min` is expected"),
     "f32[8]{S:X}": (8, "`S` stands where one of `V`"),

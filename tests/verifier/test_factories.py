@@ -87,6 +87,11 @@ SCRIPTS = {
     "users_optax": "raise ModuleNotFoundError('no optax', name='optax.losses')\n",
     "users_jax": "raise ModuleNotFoundError('no jax', name='jax')\n",
     "users_interrupt": "raise KeyboardInterrupt\n",
+    "users_wrapped": (
+        "try:\n    try:\n        raise KeyboardInterrupt\n    except BaseException as error:\n"
+        "        raise RuntimeError('no backend') from error\n"
+        "except RuntimeError:\n    raise ImportError('half a library')\n"
+    ),
     "users_half": "try:\n    raise KeyboardInterrupt\nexcept BaseException:\n    raise ImportError('half a library')\n",
 }
 """Modules that do more than define functions."""
@@ -232,6 +237,7 @@ def test_a_bad_factory_in_json_is_an_entry_of_its_own() -> None:
     assert [entry["verdict"] for entry in (exits, raises, file)] == ["malformed", "malformed", "ok"]
     assert exits["refusals"][0]["help"] == SCRIPT_HELP.removeprefix("help: ")
     assert "ValueError: no data today" in raises["refusals"][0]["message"]
+    assert [entry["refusals"][0]["code"] for entry in (exits, raises)] == ["no-function"] * 2
 
 
 def test_what_a_module_prints_goes_to_standard_error() -> None:
@@ -241,7 +247,7 @@ def test_what_a_module_prints_goes_to_standard_error() -> None:
     assert result.stderr.splitlines() == ["imported ['users_late']", "called ['users_late']", "traced"]
 
 
-@pytest.mark.parametrize("module_name", ["users_interrupt", "users_half"])
+@pytest.mark.parametrize("module_name", ["users_interrupt", "users_half", "users_wrapped"])
 def test_an_interrupt_is_nobodys_mistake(module_name: str) -> None:
     result = run(f"{module_name}:f", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted\n")
