@@ -39,7 +39,7 @@ _UNDECLARED = """
     inspect_sharding iota_2x32_shape jaxpr_call linear_call log_extend log_read masked_load masked_swap matmul_acc_lhs
     matmul_pop matmul_push_rhs multiple_of new_box new_log num_programs pack_dtype pack_elementwise philox2x32
     philox4x32 pin platform_index prng_join prng_random_bits prng_seed prng_split program_id program_order
-    ragged_dot_general random_gamma reciprocal reduce relayout remat_opt rng_bit_generator rng_uniform roll run_scoped
+    ragged_dot_general random_gamma reciprocal relayout remat_opt rng_bit_generator rng_uniform roll run_scoped
     run_state scaled_dot scaled_matmul scaled_matmul_wrapper semaphore_read semaphore_signal semaphore_wait
     shape_assertion shard_alike stage stochastic_round threefry2x32 threefry4x32 tie tile to_edtype trace_value
     unpack_dtype unpack_elementwise unpin unreachable with_memory_space_constraint xla_metadata_call xla_metadata_value

@@ -1,10 +1,12 @@
 """Linearity signatures: in which operands a primitive is linear, and how.
 
-    signature ::= [groups] ["/" names] [";" names]         groups ::= names ("|" names)*
+    signature ::= [groups] ["/" names] [";" names] ["~" names]         groups ::= names ("|" names)*
 
 Operands named in one group are *jointly* linear (f(x+x′, y+y′) = f(x,y) + f(x′,y′)), groups are *separately* linear
 (the others held fixed); after `/` stand operands that are differentiable but not linear, after `;` those that have no
 derivative: indices, predicates, keys. Linear means additive in the arithmetic of the dtype at hand.
+
+Of several results each has a signature of its own; after `~` stand operands that it does not depend on at all.
 
     add: x y      mul: x | y      div: x / y      cos: / x      select_n: x y ; which      gt: ; x y      iota: (empty)
 
@@ -59,7 +61,8 @@ class Signature:
     """A linearity signature by operand position. Build it with `parse`.
 
     names: the operands' names, for messages. groups: jointly linear operands. nonlinear: differentiable, not linear.
-    index: no derivative. variadic: the position of the operand that stands for any number, or `None`.
+    index: no derivative. unseen: nothing depends on them. variadic: the position of the operand that stands for any
+    number, or `None`.
     """
 
     names: tuple[str, ...]
@@ -68,16 +71,18 @@ class Signature:
     index: tuple[int, ...] = ()
     joins: tuple[Join, ...] = ()
     variadic: int | None = None
+    unseen: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str, operands: str | Iterable[str] | None = None, join: str = "") -> Signature:
         """Read the notation above. `operands` gives the operands' order where it is not the order of appearance; a
         variadic one is written `xs...` in the text. Raises `ValueError` on a name that is missing, unknown or
         repeated."""
-        linear, _, index = text.partition(";")
+        seen, _, unseen = text.partition("~")
+        linear, _, index = seen.partition(";")
         linear, _, nonlinear = linear.partition("/")
         groups = [names for group in linear.split("|") if (names := group.split())]
-        sections = [*groups, nonlinear.split(), index.split()]
+        sections = [*groups, nonlinear.split(), index.split(), unseen.split()]
         mentioned = [name for names in sections for name in names]
         plain = [name.removesuffix("...") for name in mentioned]
         order = operands.split() if isinstance(operands, str) else list(mentioned if operands is None else operands)
@@ -110,6 +115,7 @@ class Signature:
             positions(index.split()),
             tuple(joins),
             positions(many)[0] if many else None,
+            positions(unseen.split()),
         )
 
     @property
@@ -151,6 +157,7 @@ class Signature:
             tuple(renamed(group) for group in self.groups),
             renamed(self.nonlinear),
             renamed(self.index),
+            unseen=renamed(self.unseen),
         )
 
     def joined(self, operands: set[int], kind: str) -> set[str]:
@@ -200,4 +207,5 @@ def _spread(signature: Signature, count: int) -> Signature:
             for join in signature.joins
             if join.operands != (at,) or not none
         ),
+        unseen=spread(signature.unseen),
     )

@@ -4,7 +4,6 @@ Seeds A18, A20, A22, A25, A26."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.blame import blame
@@ -14,7 +13,6 @@ from calculus.placement import Placed
 from calculus.programs import Literal
 from calculus.refusals import Place, refuse
 from calculus.repairs import repairs
-from calculus.signatures import Signature
 from calculus.types import ArrayType, Axes
 from calculus.uses import Use
 
@@ -23,11 +21,6 @@ Given: TypeAlias = "State | frozenset[State]"
 _KINDS: Final = {"sum": "U", "max": "Umax", "min": "Umin"}
 _KIND_OF: Final = {state: kind for kind, state in _KINDS.items()}
 _MARKS: Final = ("R", *_KIND_OF)
-
-
-@cache
-def _signature(text: str, operands: tuple[str, ...], joins: str) -> Signature:
-    return Signature.parse(text, operands, joins)
 
 
 def state_of_result(
@@ -45,10 +38,11 @@ def state_of_result(
     if not axes:
         return (), (), "sum"
     primitive, scheme = use.primitive, use.scheme
-    signature = _signature(primitive.signature(use.site), primitive.operands, primitive.joins_at(use.site)).of(
-        len(use.operands)
+    signature = primitive.read(use.site._replace(number=use.number))
+    sets = tuple(
+        () if index in signature.unseen else tuple(factor for dim in indices for factor in dim)
+        for index, indices in enumerate(scheme.operands)
     )
-    sets = tuple(tuple(factor for dim in indices for factor in dim) for indices in scheme.operands)
     result = {factor for dim in scheme.results[use.number] for factor in dim}
     roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}
     q = relation(axis_scheme(sets, result, roles, scheme.accumulator), signature)
@@ -115,6 +109,8 @@ class _Question(NamedTuple):
     def _given(self, axis: str, index: int) -> Given:
         """An operand's state, after the one implicit coercion: a copy that meets a cut dim is sliced."""
         operand, type = self.use.operands[index], self.use.arrays[index]
+        if index in self.q.signature.unseen:
+            return "N"
         if isinstance(operand, Literal):
             return literal_states(operand.zero)
         if type is None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import EVERYTHING, Site
 from calculus.primitives.elementwise import aligned
-from calculus.programs import Call, Parameters, Real, Word
+from calculus.programs import Call, Parameters, Program, Real, Word
 from calculus.types import ArrayType
 from grammar.read import read, read_type
 
@@ -203,6 +203,13 @@ def _chosen(dtype: str, kind: str, /, **said: Any) -> _Row:
     return _pooled(f"{dtype}[4,8] {dtype}[4,4] {dtype}[]", kind, **bodies, **said)
 
 
+def _folding(steps: str, results: str, inputs: str = "ab") -> Program:
+    """A function of elements."""
+    binders = " ".join(f"{name}:f32[]" for name in inputs)
+    lines = steps.replace("; ", "\n")
+    return read(f"{{ lambda ; {binders}. let {lines} in ({results}{'' if ',' in results else ','}) }}").program
+
+
 _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
     "erf_inv": (_call("?[4,8]:-1:1"),),
@@ -228,6 +235,16 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "mul": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
     **dict.fromkeys(
         ["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"], _REDUCED
+    ),
+    "reduce": (
+        _call(
+            "?[4,2] ?[]", "?[4]", "f", dimensions=(1,),
+            jaxpr=_folding("c:f32[] = sin a; d:f32[] = mul b b; e:f32[] = add c d", "e"),
+        ),
+        _call(
+            "?[2,2] f64[2,2] ?[] f64[]", "?[] f64[]", "f", dimensions=(0, 1),
+            jaxpr=_folding("e:f32[] = sin a; f:f32[] = sub e c; g:f32[] = cos b; h:f32[] = mul g d", "f, h", "abcd"),
+        ),
     ),
     **dict.fromkeys(["argmax", "argmin"], _SEARCHED),
     **dict.fromkeys(["cumsum", "cumlogsumexp", "cumprod", "cummax", "cummin"], _CUMULATED),
@@ -317,7 +334,11 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     **{f"scatter-{one}": _scatters(one, _USUAL) for one in ("mul", "max", "min")},
     "unstack": (_call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
     "stack": (_call("?[4,8] ?[4,8]", axis=1),),
-    "sort": (_call("?[4,8]", dimension=1, is_stable=True, num_keys=1),),
+    "sort": (
+        _call("?[4,8]", dimension=1, is_stable=True, num_keys=1),
+        _call("i32[4,8]:-2:3 ?[4,8] f64[4,8]", "i32[4,8] ?[4,8] f64[4,8]", dimension=1, is_stable=True, num_keys=1),
+        _call("i32[8,4]:-2:3 ?[8,4] f64[8,4]", "i32[8,4] ?[8,4] f64[8,4]", dimension=0, is_stable=True, num_keys=2),
+    ),
     "top_k": (
         _call("?[4,8]", "_ _", axis=1, is_stable=True, k=3),
         _call("?[4,8]", "_ _", axis=0, is_stable=True, k=4),

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from calculus.parameters import bad
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape
+from calculus.signatures import Signature
 from calculus.types import DTYPES, SHORT_NAMES, ArrayType, Type, dtype_class
 
 
 class Site(NamedTuple):
     """One use of a primitive, as its declaration sees it. dtypes: `None` for a literal printed without a type. printed:
-    the result types as printed, where they are."""
+    the result types as printed, where they are. number: the result that a signature or joins are about."""
 
     parameters: Parameters
     shapes: tuple[Shape, ...]
     dtypes: tuple[str | None, ...]
     printed: tuple[Type | None, ...]
+    number: int = 0
 
     def printed_shape(self) -> Shape:
         """The printed shape of the only result, for primitives that print theirs nowhere else. Refuses `choose-type`
@@ -53,7 +56,7 @@ class Primitive:
 
     operands: their names, in order; a last name ending in `...` stands for any number.
     linearity: the signature in the notation of `calculus.linearity` (or the signature at one site): `x | y` separately
-        linear, `x y` jointly, `/ x` nonlinear and differentiable, `; x` without a derivative.
+        linear, `x y` jointly, `/ x` nonlinear and differentiable, `; x` without a derivative, `~ x` not looked at.
     scheme: the index scheme at a site.
     dtypes: the result dtypes at a site.
     target: how a caller asks for a sharding other than the derived one: "" not at all, "printed" in a parameter that
@@ -86,6 +89,20 @@ class Primitive:
     def joins_at(self, site: Site) -> str:
         """The joins at a site."""
         return self.joins if isinstance(self.joins, str) else self.joins(site)
+
+    def read(self, site: Site) -> Signature:
+        """Both, read, for the operands of the site. Raises `ValueError` where they do not read; refuses `arity`."""
+        return _signature(self.signature(site), self.operands, self.joins_at(site), len(site.shapes))
+
+
+@cache
+def _signature(linearity: str, operands: tuple[str, ...], joins: str, count: int) -> Signature:
+    """Where operands are not alike, a variadic name stands for `x0`, `x1` and so on."""
+    last = operands[-1] if operands else ""
+    if last.endswith("...") and "..." not in linearity:
+        several = range(count - len(operands) + 1)
+        operands = (*operands[:-1], *(f"{last.removesuffix('...')}{number}" for number in several))
+    return Signature.parse(linearity, operands, joins).of(count)
 
 
 def joins_on(**said: str) -> Callable[[Site], str]:

@@ -3,6 +3,7 @@ look along is needed whole; index operands have no derivative."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from calculus.parameters import bad, dim, dim_number, flag, integer, required, sizes
@@ -107,19 +108,50 @@ def _stack_scheme(site: Site) -> Scheme:
 
 
 def _sort_scheme(site: Site) -> Scheme:
-    """One array put in order along a dim that is needed whole."""
-    if len(site.shapes) != 1:
-        raise refuse(
-            "unmodelled-construct",
-            f"a sort of {len(site.shapes)} arrays by {site.parameters.get('num_keys')} of them",
-            because="the keys decide and the others follow, which one scheme does not say",
-            help="sort the keys alone",
-        )
-    keys = integer(required(site.parameters, "num_keys"), "num_keys")
-    if keys != 1:
-        raise bad("num_keys", str(keys), "1, as there is one array")
+    """Arrays of one shape put in order along a dim that is needed whole: `([V,j], [V,j]) -> [V,j], [V,j]`."""
     shape = site.shapes[0]
-    return windowed([shape], shape, [dim_number(site.parameters, "dimension", len(shape))])
+    if any(other != shape for other in site.shapes):
+        raise refuse(
+            "shape",
+            f"arrays of shapes {', '.join(str(list(other)) for other in site.shapes)} are sorted together",
+            because="elements at one place are put in order together",
+        )
+    _keys(site)
+    flag(site.parameters, "is_stable")
+    indices = tuple((dim,) for dim in range(len(shape)))
+    count = len(site.shapes)
+    along = dim_number(site.parameters, "dimension", len(shape))
+    return Scheme((indices,) * count, (indices,) * count, shape, {along: "whole"})
+
+
+def _keys(site: Site) -> int:
+    found = integer(required(site.parameters, "num_keys"), "num_keys")
+    if not 0 < found <= len(site.shapes):
+        raise bad("num_keys", str(found), f"a number of keys, 1 to {len(site.shapes)}")
+    return found
+
+
+def _sort_linearity(site: Site) -> str:
+    """Keys are put in order, the first ones first. What follows them is moved, where it is said in which order equal
+    keys leave it; else it may be another order on each device. No derivative is taken of an order."""
+    keys, number = _keys(site), site.number
+    deciding = range(min(number, keys))
+    others = _named(other for other in range(len(site.shapes)) if other != number and other not in deciding)
+    moved = number >= keys and flag(site.parameters, "is_stable")
+    return f"{'' if moved else '/ '}x{number} ; {_named(deciding)} ~ {others}"
+
+
+def _named(operands: Iterable[int]) -> str:
+    return " ".join([f"x{operand}" for operand in operands])
+
+
+def _sort_joins(site: Site) -> str:
+    moved = site.number >= _keys(site) and flag(site.parameters, "is_stable")
+    return f"x{site.number}" if moved else ""
+
+
+def _each_dtype(site: Site) -> tuple[str, ...]:
+    return tuple([like_operands(number, number + 1)(site)[0] for number in range(len(site.dtypes))])
 
 
 def _top(site: Site, axis: int, kept: Dim) -> Scheme:
@@ -204,8 +236,11 @@ def _stack(np: Any, p: Any, *parts: Any) -> Any:
     return np.stack(parts, p["axis"])
 
 
-def _sort(np: Any, p: Any, x: Any) -> Any:
-    return np.sort(x, axis=p["dimension"])
+def _sort(np: Any, p: Any, *arrays: Any) -> Any:
+    """Equal keys keep their order, NaN comes last, and the zeros are equal."""
+    keys = arrays[: p["num_keys"]]
+    order = np.lexsort(keys[::-1], axis=p["dimension"])
+    return [np.take_along_axis(array, order, p["dimension"]) for array in arrays]
 
 
 INDEXING = (
@@ -241,5 +276,5 @@ INDEXING = (
     Primitive("stack", ("x...",), "x...", _stack_scheme, same_dtype, kernel=_stack, joins="x"),
     Primitive("top_k", ("x",), "/ x", _top_k_scheme, _with_places, kernel=_top_k, accepts="fiub"),
     Primitive("approx_top_k", ("x",), "/ x", _approximate_scheme, _with_places, kernel=_approximate_top_k, accepts="f"),
-    Primitive("sort", ("x...",), "/ x...", _sort_scheme, same_dtype, kernel=_sort),
+    Primitive("sort", ("x...",), _sort_linearity, _sort_scheme, _each_dtype, kernel=_sort, joins=_sort_joins),
 )

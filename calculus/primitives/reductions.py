@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calculus.parameters import bad, dim_number, integers
+from calculus.parameters import bad, dim_number, dim_numbers, integers
 from calculus.primitives.declaration import (
     INEXACT,
     NUMBERS,
@@ -15,9 +15,12 @@ from calculus.primitives.declaration import (
     SchemeOf,
     Site,
     joins_on,
+    like_operands,
     named_dtype,
     same_dtype,
 )
+from calculus.primitives.functions import function, run
+from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, reduction, windowed
 from calculus.types import dtype_class
 
@@ -93,6 +96,54 @@ def _cumulative(name: str, linearity: str, ufunc: str, joins: str | Callable[[Si
     return Primitive(name, ("x",), linearity, _along, same_dtype, kernel=kernel, accepts=NUMBERS, joins=joins)
 
 
+def _folded_scheme(site: Site) -> Scheme:
+    """Arrays of one shape, each with the number that it starts from: `([V,j], []) -> [j]`. Of a function that JAX has
+    no name for it is not known how parts of a dim go together, so the dims are needed whole."""
+    count = len(site.shapes) // 2
+    arrays, starts = site.shapes[:count], site.shapes[count:]
+    if len(starts) != count or any(starts) or any(shape != arrays[0] for shape in arrays):
+        raise refuse(
+            "shape",
+            f"a reduction of {', '.join(str(list(shape)) for shape in site.shapes)}",
+            because="its operands are arrays of one shape, and as many numbers to start from",
+        )
+    function(site.parameters, "jaxpr", 2 * count, count)
+    dims = dim_numbers(site.parameters, "dimensions", len(arrays[0]))
+    operand = tuple((dim,) for dim in range(len(arrays[0])))
+    result = tuple(one for dim, one in enumerate(operand) if dim not in dims)
+    return Scheme((operand,) * count + ((),) * count, (result,) * count, arrays[0], dict.fromkeys(dims, "whole"))
+
+
+def _folded_dtypes(site: Site) -> tuple[str, ...]:
+    found = []
+    for number in range(len(site.dtypes) // 2):
+        (dtype,) = like_operands(number, number + 1)(site)
+        start = site.dtypes[len(site.dtypes) // 2 + number]
+        if start not in (None, dtype):
+            raise refuse(
+                "dtype",
+                f"a reduction of {dtype} starts from {start}",
+                because="an element and what is reduced so far are of one dtype",
+                help="insert a convert_element_type",
+                place=Place("operand", len(site.dtypes) // 2 + number),
+            )
+        found.append(dtype)
+    return tuple(found)
+
+
+def _folded(np: Any, p: Any, *operands: Any) -> Any:
+    """Element after element, which is one of the orders that there may be."""
+    count = len(operands) // 2
+    program = function(p, "jaxpr", 2 * count, count)
+    dims = tuple(p["dimensions"])
+    first = [np.moveaxis(array, dims, range(len(dims))) for array in operands[:count]]
+    rows = [array.reshape(-1, *array.shape[len(dims) :]) for array in first]
+    found = [np.broadcast_to(start, row.shape[1:]) for start, row in zip(operands[count:], rows, strict=True)]
+    for each in zip(*rows, strict=True):
+        found = run(np, program, [*found, *each])
+    return found
+
+
 def _axes(p: Any) -> Any:
     return tuple(p["axes"])
 
@@ -114,6 +165,7 @@ REDUCTIONS = (
         "reduce_or", "or", "; x", lambda np, p, x: np.bitwise_or.reduce(x, _axes(p)), "iub", joins=joins_on(b="max(x)")
     ),
     _row("reduce_xor", "xor", "; x", lambda np, p, x: np.bitwise_xor.reduce(x, _axes(p)), "iub"),
+    Primitive("reduce", ("x...",), "/ x...", _folded_scheme, _folded_dtypes, kernel=_folded),
     _search("argmax"),
     _search("argmin"),
     _cumulative("cumsum", "x", "add"),

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from calculus.parameters import bad, flag, required
 from calculus.primitives.declaration import NUMBERS, Primitive, Site, joins_on
+from calculus.primitives.functions import function, run
 from calculus.primitives.windows import Names, Numbers, begin, integer_places, mode, numbers, places_of, windows
 from calculus.programs import Parameters, body
 from calculus.refusals import Place, refuse
@@ -111,6 +112,7 @@ def _combines(parameters: Parameters, combiner: str) -> bool:
             ):
                 return True
     if combiner == "set":
+        function(parameters, "update_jaxpr", 2, 1)
         return False
     raise refuse(
         "bad-parameter",
@@ -164,8 +166,7 @@ def _dtype(site: Site) -> tuple[str, ...]:
 def _kernel(combiner: str) -> Callable[..., Any]:
     def kernel(np: Any, p: Any, x: Any, indices: Any, updates: Any) -> Any:
         """Place after place, which is one of the orders that there may be."""
-        if combiner == "set" and not _combines(p, combiner):
-            raise refuse("unmodelled-construct", "a function that a scatter applies is not run")
+        applied = None if _combines(p, combiner) else function(p, "update_jaxpr", 2, 1)
         said = numbers(p, NAMES, x.ndim, indices.ndim - 1)
         window, drops = _window(x.shape, updates.shape, said), mode(p) != "CLIP"
         places = [dim for dim in range(updates.ndim) if dim not in said.windowed]
@@ -177,7 +178,10 @@ def _kernel(combiner: str) -> Callable[..., Any]:
                 continue
             at = tuple(slice(start, start + size) for start, size in zip(inside, window, strict=True))
             update = each[place].reshape(window)
-            found[at] = update if combiner == "set" else _STEPS[combiner](np)(found[at], update)
+            if applied is not None:
+                (found[at],) = run(np, applied, [found[at], update])
+            else:
+                found[at] = update if combiner == "set" else _STEPS[combiner](np)(found[at], update)
         return found
 
     return kernel

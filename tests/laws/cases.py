@@ -9,7 +9,6 @@ import numpy as np
 
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-from calculus.signatures import Signature
 from calculus.types import DTYPES
 from verifier.devices import Array, compute
 from verifier.samples import NoSample, Sample, samples
@@ -22,6 +21,14 @@ def every_sample() -> list[Sample]:
         with suppress(NoSample):
             found += samples(name)
     return found
+
+
+def numbers(sample: Sample) -> list[int | None]:
+    """The results of a call that have signatures of their own; `None` for all of them, where they have one."""
+    primitive, site = TABLE[sample.primitive], sample.site
+    results = range(len(primitive.scheme(site).results))
+    said = {(primitive.signature(site._replace(number=one)), primitive.joins_at(site)) for one in results}
+    return [*results] if len(said) > 1 else [None]
 
 
 def _runs(sample: Sample) -> bool:
@@ -37,9 +44,9 @@ RUN: Final = [sample for sample in every_sample() if _runs(sample)]
 
 
 class Case:
-    """One sample call: random operands, and what comes out."""
+    """One sample call: random operands, and what comes out: one result, where a number says which, or all."""
 
-    def __init__(self, sample: Sample) -> None:
+    def __init__(self, sample: Sample, number: int | None = None) -> None:
         self.sample = sample
         self.primitive: Primitive = TABLE[sample.primitive]
         self.kind = sample.kind
@@ -48,10 +55,8 @@ class Case:
         self.parameters = sample.parameters
         self.shapes: list[tuple[int, ...]] = [type.shape for type in sample.operands]  # type: ignore[misc]
         self.dtypes = [type.dtype for type in sample.operands]
-        signature = Signature.parse(
-            self.primitive.signature(self.site), self.primitive.operands, self.primitive.joins_at(self.site)
-        )
-        self.signature = signature.of(len(sample.operands))
+        self.number = number
+        self.signature = self.primitive.read(self.site._replace(number=number or 0))
         self.names = self.signature.names
 
     def numpy_dtype(self, position: int) -> np.dtype[Any]:
@@ -76,7 +81,8 @@ class Case:
         return (real + 1j * np.flip(real) if dtype.kind == "c" else real).astype(dtype)
 
     def run(self, operands: list[Array]) -> list[Array]:
-        return compute(self.primitive, self.site, operands)
+        found = compute(self.primitive, self.site, operands)
+        return found if self.number is None else [found[self.number]]
 
     def sums(self, group: tuple[int, ...], whole: bool) -> tuple[list[Any], list[Any]]:
         """f of a sum, and the sum of f, when the operands of a group are added and all others stay. Some sums are 0."""

@@ -19,7 +19,7 @@ import pytest
 from calculus.primitives import TABLE
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.types import DTYPES
-from tests.laws.cases import RUN, Case
+from tests.laws.cases import RUN, Case, numbers
 from verifier.samples import Sample, samples
 
 each_sample = pytest.mark.parametrize("sample", RUN, ids=str)
@@ -36,8 +36,11 @@ def test_every_declaration_has_a_sample_call(name: str) -> None:
 
 @each_sample
 def test_linear_operands_are_additive_and_others_are_not(sample: Sample) -> None:
-    case = Case(sample)
-    kind = sample.kind
+    for number in numbers(sample):
+        _additive(Case(sample, number), sample.kind)
+
+
+def _additive(case: Case, kind: str) -> None:
     for group in case.signature.groups:
         for left, right in zip(*case.sums(group, whole=True), strict=True):
             rounds = sample.primitive in ROUNDING
@@ -46,6 +49,12 @@ def test_linear_operands_are_additive_and_others_are_not(sample: Sample) -> None
             )
     for operands in subsets(case.signature.nonlinear) if kind != "b" else ():  # truth values have no sum
         assert any(differs(case, operands) for _ in range(20)), "additive after all"
+    if case.signature.unseen:
+        these = [case.draw(position) for position in range(len(case.names))]
+        those = [
+            case.draw(position) if position in case.signature.unseen else one for position, one in enumerate(these)
+        ]
+        np.testing.assert_array_equal(case.run(those), case.run(these), "what is not looked at matters")
 
 
 #: whose intermediate results are no longer powers of two

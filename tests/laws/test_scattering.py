@@ -230,8 +230,18 @@ def test_a_function_that_is_applied_is_no_choice() -> None:
     scatter = TABLE["scatter"]
     assert scatter.signature(way("rows").site(applied, unique=True)) == "/ x u ; indices"
     assert scatter.signature(way("rows").site(written, unique=True)) == "x u ; indices"
+    x, indices, updates = draw("one row")
+    (found,) = np.flatnonzero((run("scatter", way("one row").parameters(applied), x, indices, updates) != x).any(1))
+    assert found == indices[0]
+    np.testing.assert_array_equal(
+        run("scatter", way("one row").parameters(applied), x, indices, updates)[found], np.sin(x[found])
+    )
+
+
+def test_a_function_that_closes_over_a_value_is_refused() -> None:
+    applied = read("{ lambda c:f32[]; a:f32[] b:f32[]. let d:f32[] = mul a c in (d,) }").program
     with pytest.raises(Refused) as caught:
-        run("scatter", way("rows").parameters(applied), *draw("rows"))
+        TABLE["scatter"].scheme(way("rows").site(applied))
     assert caught.value.refusal.code == "unmodelled-construct"
 
 
