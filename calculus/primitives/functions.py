@@ -42,8 +42,9 @@ def run(np: Any, program: Program, values: Sequence[Any]) -> list[Any]:
         if not isinstance(atom, Literal):
             return held[atom]
         dtype = np.dtype(DTYPES[atom.type.dtype][0] if isinstance(atom.type, ArrayType) else "float32")
-        read = {"b": "True".__eq__, "i": int, "u": int, "c": complex}.get(dtype.kind, float)
-        return np.asarray(read(atom.text)).astype(dtype)
+        if dtype.kind in "biu":
+            return np.asarray(atom.text == "True" if dtype.kind == "b" else int(atom.text)).astype(dtype)
+        return np.asarray(complex(atom.text) if dtype.kind == "c" else float(atom.text)).astype(dtype)
 
     with np.errstate(all="ignore"):
         for equation in program.equations:

@@ -178,9 +178,10 @@ def _approximate_scheme(site: Site) -> Scheme:
     if flag(site.parameters, "aggregate_to_topk"):
         return _top(site, axis % rank, kept)
     printed = site.printed_shape()
-    if len(printed) != rank or (isinstance(printed[axis], int) and isinstance(kept, int) and printed[axis] < kept):
+    stay = printed[axis] if len(printed) == rank else -1
+    if isinstance(stay, int) and stay < (kept if isinstance(kept, int) else 0):
         raise bad("k", str(kept), f"no more than the result's, {list(printed)}")
-    return _top(site, axis % rank, printed[axis])
+    return _top(site, axis % rank, stay)
 
 
 def _count(site: Site, least: int) -> Dim:

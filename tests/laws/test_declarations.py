@@ -43,7 +43,7 @@ def test_linear_operands_are_additive_and_others_are_not(sample: Sample) -> None
 def _additive(case: Case, kind: str) -> None:
     for group in case.signature.groups:
         for left, right in zip(*case.sums(group, whole=True), strict=True):
-            rounds = sample.primitive in ROUNDING
+            rounds = case.primitive.name in ROUNDING
             np.testing.assert_allclose(
                 left, right, rtol=1e-12 if kind == "c" else 0, atol=1e-9 * abs(right).max() if rounds else 0
             )
