@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import primitives
@@ -147,6 +148,7 @@ def _reducing() -> Iterator[Sample]:
         yield Sample(name, _along(name, 0), (FLOAT,))
     yield Sample("sort", lambda x: lax.sort(x, dimension=0), (FLOAT,))
     yield Sample("sort", lambda x, y: lax.sort((x, y), dimension=0), (FLOAT, FLOAT), "of two")
+    yield Sample("reduce", lambda x: [lax.reduce(x, np.float32(5), lambda a, b: a + b + 0.0, (0,))], (FLOAT,))
     yield Sample("top_k", lambda x: lax.top_k(x, 2), (FLOAT,))
 
 
