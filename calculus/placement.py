@@ -73,7 +73,7 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
                         raise conflict(use, disputes[-1])
                     continue
                 if role is not None and scheme.accumulator is not None:
-                    _pending(use, factor, names, role)
+                    _pending(use, names, role)
                 before = place.get(factor)
                 if before is None:
                     place[factor], owner[factor] = names, index
@@ -253,25 +253,24 @@ def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
     )
 
 
-def _pending(use: Use, factor: int, axes: Axes, role: str) -> None:
+def _pending(use: Use, axes: Axes, role: str) -> None:
     """Refuses `contraction-target` unless a reduction that starts from an operand is left pending along axes that cut
     a reduced factor: nothing else asks for its end."""
     printed, start = use.site.printed[use.number], use.scheme.accumulator or 0
     if isinstance(printed, ArrayType) and set(axes) <= set(printed.unreduced):
         return
-    array, plain = use.arrays[start], use.scheme.shape(use.scheme.results[use.number])
-    dtype = next((type.dtype for type in use.arrays if type is not None), "f32")
-    lists = tuple(
-        tuple(axis for axis in names if axis not in axes) for names in (array.axes if array else ((),) * len(plain))
-    )
-    pending = array_type(dtype, plain, lists, unreduced=axes, kind=role)
     names = axes[0] if len(axes) == 1 else f"({','.join(axes)})"
-    first = f"reshard operand {start} to {pending} (free), " if role == "sum" else ""
+    array, ways = use.arrays[start], "reshard the updates and their places first"
+    if array is not None and not {*array.sharded, *array.unreduced}.intersection(axes) and not array.unreduced:
+        reduced = tuple(axis for axis in array.reduced if axis not in axes)
+        pending = array_type(array.dtype, array.shape, array.axes, array.varying, axes, reduced, role, array.memory)
+        first = f"reshard operand {start} to {pending} (free), " if role == "sum" else ""
+        ways = f"{first}bind {pending}, and reshard it afterwards; or {ways}"
     raise refuse(
         "contraction-target",
         f"what {use.primitive.name} reduces is cut on {names}, and its result is not left pending there",
         because=f"each device along {names} has some of the updates, and no parameter asks for the end of their {role}",
-        help=f"{first}bind {pending}, and reshard it afterwards; or reshard the updates and their places first",
+        help=ways,
         place=Place("binder", use.number),
     )
 
