@@ -92,3 +92,14 @@ def test_the_transpose_keeps_the_other_groups() -> None:
     assert transposed.names == ("the cotangent", "c", "d", "e")
     assert transposed.groups == ((0,), (1,))
     assert (transposed.nonlinear, transposed.index) == ((2,), (3,))
+
+
+def test_what_a_result_does_not_depend_on_is_named_apart() -> None:
+    """Of a sort of three arrays by one key, the second result."""
+    signature = Signature.parse("x1 ; x0 ~ x2", "x0 x1 x2", "x1")
+    assert (signature.groups, signature.index, signature.unseen) == (((1,),), (0,), (2,))
+    assert signature.sections() == (-2, 0, -2)
+    assert signature.transposed(1, (0, 1, 2)).unseen == (2,)
+    assert Signature.parse("x ~ y...", "x y...").of(3).unseen == (1, 2)
+    with pytest.raises(ValueError, match="must place each"):
+        Signature.parse("x ~ x", "x y")
