@@ -238,11 +238,11 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     ),
     "reduce": (
         _call(
-            "?[4,2] ?[]", "?[4]", "f", dimensions=(1,),
+            "f32[4,2] f32[]", "f32[4]", "f", dimensions=(1,),
             jaxpr=_folding("c:f32[] = sin a; d:f32[] = mul b b; e:f32[] = add c d", "e"),
         ),
         _call(
-            "?[2,2] f64[2,2] ?[] f64[]", "?[] f64[]", "f", dimensions=(0, 1),
+            "f32[2,2] f32[2,2] f32[] f32[]", "f32[] f32[]", "f", dimensions=(0, 1),
             jaxpr=_folding("e:f32[] = sin a; f:f32[] = sub e c; g:f32[] = cos b; h:f32[] = mul g d", "f, h", "abcd"),
         ),
     ),

@@ -19,7 +19,7 @@ from calculus.primitives.declaration import (
     named_dtype,
     same_dtype,
 )
-from calculus.primitives.functions import function, run
+from calculus.primitives.reducers import computed, held, reducer
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, reduction, windowed
 from calculus.types import dtype_class
@@ -107,7 +107,7 @@ def _folded_scheme(site: Site) -> Scheme:
             f"a reduction of {', '.join(str(list(shape)) for shape in site.shapes)}",
             because="its operands are arrays of one shape, and as many numbers to start from",
         )
-    function(site.parameters, "jaxpr", 2 * count, count)
+    reducer(site.parameters, "jaxpr", "consts", site.dtypes[:count] * 2, site.dtypes[:count])
     dims = dim_numbers(site.parameters, "dimensions", len(arrays[0]))
     operand = tuple((dim,) for dim in range(len(arrays[0])))
     result = tuple(one for dim, one in enumerate(operand) if dim not in dims)
@@ -134,13 +134,13 @@ def _folded_dtypes(site: Site) -> tuple[str, ...]:
 def _folded(np: Any, p: Any, *operands: Any) -> Any:
     """Element after element, which is one of the orders that there may be."""
     count = len(operands) // 2
-    program = function(p, "jaxpr", 2 * count, count)
+    program = held(p, "jaxpr")
     dims = tuple(p["dimensions"])
     first = [np.moveaxis(array, dims, range(len(dims))) for array in operands[:count]]
     rows = [array.reshape(-1, *array.shape[len(dims) :]) for array in first]
     found = [np.broadcast_to(start, row.shape[1:]) for start, row in zip(operands[count:], rows, strict=True)]
     for each in zip(*rows, strict=True):
-        found = run(np, program, [*found, *each])
+        found = computed(np, program, *found, *each)
     return found
 
 

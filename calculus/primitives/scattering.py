@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from calculus.parameters import bad, flag, required
 from calculus.primitives.declaration import NUMBERS, Primitive, Site, joins_on
-from calculus.primitives.functions import function, run
+from calculus.primitives.reducers import computed, held, reducer
 from calculus.primitives.windows import Names, Numbers, begin, integer_places, mode, numbers, places_of, windows
 from calculus.programs import Parameters, body
 from calculus.refusals import Place, refuse
@@ -112,7 +112,7 @@ def _combines(parameters: Parameters, combiner: str) -> bool:
             ):
                 return True
     if combiner == "set":
-        function(parameters, "update_jaxpr", 2, 1)
+        reducer(parameters, "update_jaxpr", "update_consts", (None, None), (None,))
         return False
     raise refuse(
         "bad-parameter",
@@ -166,7 +166,7 @@ def _dtype(site: Site) -> tuple[str, ...]:
 def _kernel(combiner: str) -> Callable[..., Any]:
     def kernel(np: Any, p: Any, x: Any, indices: Any, updates: Any) -> Any:
         """Place after place, which is one of the orders that there may be."""
-        applied = None if _combines(p, combiner) else function(p, "update_jaxpr", 2, 1)
+        applied = None if _combines(p, combiner) else held(p, "update_jaxpr")
         said = numbers(p, NAMES, x.ndim, indices.ndim - 1)
         window, drops = _window(x.shape, updates.shape, said), mode(p) != "CLIP"
         places = [dim for dim in range(updates.ndim) if dim not in said.windowed]
@@ -179,7 +179,7 @@ def _kernel(combiner: str) -> Callable[..., Any]:
             at = tuple(slice(start, start + size) for start, size in zip(inside, window, strict=True))
             update = each[place].reshape(window)
             if applied is not None:
-                (found[at],) = run(np, applied, [found[at], update])
+                (found[at],) = computed(np, applied, found[at], update)
             else:
                 found[at] = update if combiner == "set" else _STEPS[combiner](np)(found[at], update)
         return found
