@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EFFECTFUL: Final = frozenset({
     "debug_callback", "debug_print", "io_callback", "check", "swap", "addupdate", "outside_call", "ffi_call",
     "pure_callback", "print", "assert", "rng_uniform", "run_state", "pallas_call", "core_call_effect",
+    "psend", "precv",
 })  # fmt: skip
 
 #: those of them that a body is kept for: what they do is seen outside of it

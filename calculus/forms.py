@@ -17,14 +17,15 @@ from calculus.exchanges import AWAITED, await_future, broadcast_from, ragged_exc
 from calculus.handovers import handovers
 from calculus.judgments import rule
 from calculus.layouts import check_formats, layout_constraint
-from calculus.lifetimes import empty_ref, freeze, new_ref
+from calculus.lifetimes import create_linear, empty_ref, freeze, new_ref, pin, run_state
 from calculus.loops import scan
 from calculus.meshes import AxisMode, Mesh, as_given
-from calculus.opaque import assume, declared, opaque
+from calculus.opaque import UNMODELLED, assume, declared, in_kernels, opaque
 from calculus.parameters import mesh
+from calculus.passing import beside, count, linear_solve, observe
 from calculus.programs import Equation
 from calculus.refusals import Place, refuse
-from calculus.resharding import device_put, reshard, sharding_constraint
+from calculus.resharding import device_put, memory_constraint, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
 from calculus.types import RefType
 from calculus.uses import Operand, operand_type
@@ -63,7 +64,9 @@ def _formed(checker: Checker, equation: Equation, operands: Sequence[Operand], s
     raise refuse(
         "unmodelled-primitive",
         f"{equation.primitive} has no declaration",
-        because="what is not declared cannot be judged",
+        because=UNMODELLED.get(equation.primitive, "what is not declared cannot be judged")
+        if not in_kernels(equation.primitive)
+        else "it belongs to the language of kernels, whose bodies are not entered",
         help="declare it in the table, or in a rules file of your own",
     )
 
@@ -71,7 +74,7 @@ def _formed(checker: Checker, equation: Equation, operands: Sequence[Operand], s
 CELLS: Final = frozenset({"new_ref", "empty_ref"})
 """What makes cells."""
 
-_BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+_BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr", "callee", "call", "fwd_jaxpr")
 
 
 @rule
@@ -137,10 +140,20 @@ FORMS: Final[dict[str, Form]] = {
             "custom_lin",
             "eval_jaxpr",
             "compute_on",
+            "call",
+            "linear_call",
+            "composite",
+            "custom_vmap_call",
+            "custom_jvp_call_jaxpr",
+            "remat_opt",
+            "xla_metadata_call",
+            "program_order",
         ),
         call,
     ),
-    **dict.fromkeys(("optimization_barrier", "name", "accum_grad_in_ref"), identity),
+    **dict.fromkeys(
+        ("optimization_barrier", "name", "accum_grad_in_ref", "xla_metadata_value", "stage", "shard_alike"), identity
+    ),
     **dict.fromkeys(("get", "swap", "addupdate"), statement),
     "new_ref": new_ref,
     "empty_ref": empty_ref,
@@ -156,7 +169,15 @@ FORMS: Final[dict[str, Form]] = {
     "cond": cond,
     "shard_map": shard_map,
     "device_put": device_put,
-    "layout_constraint": layout_constraint,
+    "with_memory_space_constraint": memory_constraint,
+    **dict.fromkeys(("layout_constraint", "relayout"), layout_constraint),
+    **dict.fromkeys(("tie", "add_dependency"), beside),
+    **dict.fromkeys(("check", "shape_assertion", "inspect_sharding", "dce_sink"), observe),
+    **dict.fromkeys(("platform_index", "dim_as_value", "dimension_size"), count),
+    "custom_linear_solve": linear_solve,
+    "run_state": run_state,
+    **dict.fromkeys(("pin", "unpin"), pin),
+    "create_linear": create_linear,
     "reshard": reshard,
     "sharding_constraint": sharding_constraint,
 }

@@ -145,17 +145,18 @@ def layout_constraint(
         ────────────────────────────────────────────── layout-constraint
         Γ ⊢ layout_constraint[layout] x : τ
 
-    The value, its type and its place are kept: a device copies within its own memory. Seed B44.
+    The value, its type and its place are kept: a device copies within its own memory. So does relayout. Seed B44.
     """
     need(
         len(operands) == len(equation.types) == 1,
         "arity",
-        lambda: f"layout_constraint has one operand and one result, not {len(operands)} and {len(equation.types)}",
+        lambda: f"{equation.primitive} has one operand and one result, not {len(operands)} and {len(equation.types)}",
         because="a layout is that of one array",
     )
     type = operand_type(operands[0])
     if not isinstance(type, ArrayType):
-        raise refuse("dtype", f"layout_constraint of {type}, which is not an array", place=Place("operand", 0))
-    _orders(read_layout(required(equation.parameters, "layout"), "layout"), type, "layout")
+        raise refuse("dtype", f"{equation.primitive} of {type}, which is not an array", place=Place("operand", 0))
+    name = "dst_layout" if equation.primitive == "relayout" else "layout"
+    _orders(read_layout(required(equation.parameters, name), name), type, name)
     unchanged(equation, type, "a layout is no part of a type, and nothing else changes")
     return Typing((type,)), (), True

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calculus.bodies import Formed, agree
+from calculus.bodies import Formed, agree, enter, leave, program_of
 from calculus.cells import held
+from calculus.effects import Inner
 from calculus.judgments import need, rule
 from calculus.programs import Equation
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
-from calculus.types import ArrayType, RefType, array_type
+from calculus.types import ArrayType, OpaqueType, RefType, array_type
 from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
@@ -112,3 +113,88 @@ def _counts(equation: Equation, operands: Sequence[Operand], count: int) -> None
         lambda: f"{equation.primitive} has {len(operands)} operands and {len(equation.types)} results",
         because="it makes one cell",
     )
+
+
+@rule
+def run_state(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+        a₁ : Ref{τ₁} … aₙ : Ref{τₙ} ⊢ body ▷ κ
+        ────────────────────────────────────────────────── run-state
+        Γ ⊢ run_state[jaxpr=body] x₁ … xₙ : τ₁ … τₙ ▷ κ
+
+    Cells that last for one body: they hold the operands before, and the results after.
+    """
+    program = program_of(equation, "jaxpr")
+    given = equation.parameters.get("is_initialized")
+    need(
+        not isinstance(given, (tuple, list)) or all(one is True for one in given),
+        "unmodelled-construct",
+        lambda: "a run_state with cells that hold nothing at first",
+        because="what a cell holds before it is written is no value",
+        help="give each cell a value",
+        place=Place("parameter", name="is_initialized"),
+    )
+    types = [operand_type(operand) for operand in operands]
+    for index, type in enumerate(types):
+        need(
+            isinstance(type, ArrayType),
+            "dtype",
+            lambda index=index, type=type: f"operand {index} of run_state is {type}",  # type: ignore[misc]
+            because="a cell holds one array",
+            place=Place("operand", index),
+        )
+    cells = [RefType(type) for type in types if type is not None]
+    checked = enter(checker, program, scope, cells, "run_state")
+    results = leave(checker, equation, types, "run_state")
+    return Typing(results), (Inner(checked, 1, "run_state", every=True),), False  # type: ignore[arg-type]
+
+
+@rule
+def pin(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+        Γ ⊢ x : τ
+        ───────────────────────── pin
+        Γ ⊢ unpin (pin x) : τ
+
+    A pinned array stays where it is in memory, and nothing reads it until it is unpinned.
+    """
+    taken = operands[0] if len(operands) == 1 else None
+    made = equation.types[0] if len(equation.types) == 1 else None
+    pinned, array = (made, taken) if equation.primitive == "pin" else (taken, made)
+    pinned = pinned if isinstance(pinned, OpaqueType) else None
+    inner = array if isinstance(array, ArrayType) else None
+    held_so = pinned is not None and inner is not None and pinned.text.startswith(
+        f"AbstractLinVal(inner_aval=ShapedArray({inner.long})"
+    )  # fmt: skip
+    need(
+        held_so,
+        "inconsistent-type",
+        lambda: f"{equation.primitive} takes {taken} to {made}",
+        because="what is pinned is an array, and keeps its type",
+        help="print the pinned type as JAX does",
+        place=Place("binder", 0) if equation.types else None,
+    )
+    return Typing((made,)), (), True  # type: ignore[arg-type]
+
+
+@rule
+def create_linear(checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope) -> Formed:
+    """
+        the result is printed as pinned
+        ──────────────────────────────────────── create-linear
+        Γ ⊢ create_linear[ty] : a pinned array
+
+    That it is written before it is read is assumed.
+    """
+    _counts(equation, operands, 0)
+    made = equation.types[0]
+    need(
+        isinstance(made, OpaqueType) and made.text.startswith("AbstractLinVal("),
+        "choose-type",
+        lambda: f"create_linear makes {made}",
+        because="its type is printed nowhere else",
+        help="print the pinned type as JAX does",
+        place=Place("binder", 0),
+    )
+    checker.assume("create_linear")
+    return Typing((made,)), (), False  # type: ignore[arg-type]

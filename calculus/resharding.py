@@ -168,12 +168,35 @@ def device_put(
         lambda: f"device_put has {len(operands)} operands, {len(equation.types)} results and {len(asked)} devices",
         because="each array has its own target",
     )
+    return _put_each(equation, operands, asked, scope)
+
+
+@rule
+def memory_constraint(
+    checker: Checker, equation: Equation, operands: Sequence[Operand], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
+    """
+        Γ ⊢ x : τ      σ is τ in the memory that memory_space names
+        ──────────────────────────────────────────────────────────── memory-constraint
+        Γ ⊢ with_memory_space_constraint x : σ
+
+    This is the `device_put` that changes a memory: it stays on each device.
+    """
+    _single(equation, operands, equation.primitive)
+    return _put_each(equation, operands, [required(equation.parameters, "memory_space")], scope)
+
+
+def _put_each(
+    equation: Equation, operands: Sequence[Operand], asked: Sequence[Value], scope: Scope
+) -> tuple[Typing, tuple[Inner, ...], bool]:
     found: list[Type] = []
     moved: tuple[Collective, ...] = ()
     for index, (operand, target, printed) in enumerate(zip(operands, asked, equation.types, strict=True)):
         source = _operand_type(operand)
         if source is None:
-            raise refuse("dtype", f"operand {index} of device_put is not an array", place=Place("operand", index))
+            raise refuse(
+                "dtype", f"operand {index} of {equation.primitive} is not an array", place=Place("operand", index)
+            )
         where = mesh(target.keyword("mesh"), "devices") if isinstance(target, Call) else None
         result = agreeing(_put(source, target, where, scope), printed, index)
         found.append(result)

@@ -130,7 +130,7 @@ def _cells() -> Iterator[Cell]:
         if name not in _PRIMITIVES or name in _NOT_COMPARED:
             continue
         for axes in (("X",), ("X", "Y")):
-            for states in itertools.product(_STATES, repeat=2):
+            for states in itertools.product(_STATES, _STATES):
                 if len({state for state in states if state[0] == "U"}) <= 1:
                     operand, theirs = _theirs(name, axes, states)
                     yield Cell(name, axes, states, operand, theirs, _ours(name, axes, operand))
