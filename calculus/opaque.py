@@ -46,7 +46,7 @@ _IN_KERNELS = """
 #: not entered, so none of it is judged; outside of one it is refused
 IN_KERNELS: Final = frozenset(_IN_KERNELS.split())
 
-_EXTENDED: Final = "an extended dtype brings its own representation, and no text says how many numbers of what it is"
+_EXTENDED: Final = "an extended dtype brings a representation of its own, which the text does not show"
 _BOXED: Final = "what a box holds changes its type from line to line, and the text does not say which it has"
 
 #: primitives of JAX that nobody here has described, and why
