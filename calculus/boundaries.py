@@ -19,6 +19,7 @@ from calculus.communication import move
 from calculus.cotangents import cotangent
 from calculus.effects import Inner
 from calculus.judgments import rule
+from calculus.kinds import kind_of
 from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.parameters import Spec, flag, mesh, names, required, sequence, spec
 from calculus.programs import Equation, Literal, body
@@ -73,6 +74,10 @@ def shard_map(
     around = [axis.name for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL and axis.name in outer]
     inner_mesh = outer.with_modes(dict.fromkeys((*around, *manual), AxisMode.MANUAL), tracked)
     ins = _specs(parameters, "in_specs", len(operands))
+    outs = _specs(parameters, "out_specs", len(program.outputs))
+    kind = kind_of([*ins, *outs], tracked)
+    if kind != "sum":
+        program = checker.read_at(program, kind, manual)
     wanted = (*program.constant_types, *program.input_types)
     if len(wanted) != len(operands):
         raise refuse(
@@ -100,7 +105,6 @@ def shard_map(
     if None in wanted:
         program = checker.at(program, inside)
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
-    outs = _specs(parameters, "out_specs", len(checked.types))
     counted(checked.types, equation, "the body of the shard_map")
     results: list[Type | None] = []
     for index, (given, asked, printed) in enumerate(zip(checked.types, outs, equation.types, strict=True)):
@@ -290,12 +294,14 @@ def _crossing(type: ArrayType, asked: Spec, what: str, place: Place, outer: Mesh
 def _states_cross(type: ArrayType, asked: Spec, manual: Axes, what: str, place: Place, tracked: bool = True) -> None:
     """U and R along manual axes pass through as themselves."""
     pending = [axis for axis in type.unreduced if axis in manual or asked.unreduced]
-    if (asked.unreduced and asked.kind != "sum") or (pending and type.kind != "sum"):
+    asks = asked.kind if asked.unreduced else "sum"
+    waits = type.kind if pending else "sum"
+    if asked.unreduced and pending and asks != waits:
         raise refuse(
-            "unmodelled-construct",
-            f"{what} is unreduced of kind {asked.kind}, and the value is {type}",
-            because="inside a shard_map JAX prints {U} for every kind, so the text does not say which it is",
-            help="finish the reduction outside the shard_map, with a reshard",
+            "boundary-spec",
+            f"{what} is unreduced of kind {asks}, and the value is {type}",
+            because=f"pieces that wait for their {waits} are not pieces of a {asks}",
+            help=f"say unreduced_kind={waits} in the spec, or finish it first",
             place=place,
         )
     if not tracked:

@@ -14,13 +14,14 @@ from typing import TypeAlias, cast
 from calculus.bodies import Result, Several, agree
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
+from calculus.kinds import read_at
 from calculus.meshes import Axis, AxisMode, Mesh, as_given, one_size_each, same_devices
 from calculus.parameters import mesh as mesh_of
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Call, Equation, Literal, Program
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
-from calculus.types import ArrayType, Type, held
+from calculus.types import ArrayType, Axes, Type, held
 from calculus.uses import Operand, literal_fits
 from calculus.wellformed import well_formed
 
@@ -135,7 +136,7 @@ class Checker:
         self._bodies: dict[tuple[int, Scope], Checked] = {}
         self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}
         self._keep: list[Program] = []
-        self._at: dict[tuple[int, tuple[Type | None, ...]], Program] = {}
+        self._at: dict[tuple[object, ...], Program] = {}
         self._depth = 0
 
     def check(self, program: Program) -> Checked:
@@ -178,6 +179,15 @@ class Checker:
         found = self._at.get(key)
         if found is None:
             found = self._at[key] = program.at(types)
+            self._keep.append(program)
+        return found
+
+    def read_at(self, program: Program, kind: str, axes: Axes) -> Program:
+        """A body in which what is pending along these axes is of this kind: one program for the same kind."""
+        key = (id(program), kind, axes)
+        found = self._at.get(key)
+        if found is None:
+            found = self._at[key] = read_at(program, kind, axes)
             self._keep.append(program)
         return found
 
