@@ -137,7 +137,6 @@ FORMS: Final[dict[str, Form]] = {
             "custom_jvp_call",
             "custom_vjp_call",
             "custom_vjp_call_jaxpr",
-            "custom_lin",
             "eval_jaxpr",
             "compute_on",
             "call",

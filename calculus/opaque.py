@@ -29,7 +29,7 @@ _KERNELS = """
     dot_product_attention_fwd dot_product_attention_fwd_wrapper dot_product_attention_bwd
     dot_product_attention_bwd_wrapper dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper
     dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper scaled_matmul scaled_matmul_wrapper
-    call_hi_primitive call_hi_primitive_linearized
+    call_hi_primitive call_hi_primitive_linearized custom_lin
 """
 
 #: primitives of JAX that run code from elsewhere: kernels, callbacks, and what a type of one's own brings along
