@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz set-up format clean readme differences
+.PHONY: help demo test check bench mutate fuzz set-up format clean readme differences
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ check: ## format, lint, types, tests
 bench: ## microseconds per equation: readers, checker, and JAX's own checker
 	@$(SET_UP) full
 	@$(BIN)/python -m bench
+
+mutate: ## make every declaration wrong in every way, and see whether a law objects
+	@$(SET_UP) full
+	@$(BIN)/python -m tests.mutate
 
 fuzz: ## feed the readers and the command nonsense, for about FUZZ_SECONDS=600 in all (a minute at least)
 	@$(SET_UP) full

@@ -38,8 +38,6 @@ NOTHING: Final[frozenset[State]] = frozenset()
 COPIES: Final = frozenset({"N", "R"})
 PENDING: Final[Mapping[Role, State]] = {"sum": "U", "max": "Umax", "min": "Umin"}
 KIND: Final[Mapping[State, str]] = {"Umax": "max", "Umin": "min"}
-_KINDRED: Final[Mapping[Role, State]] = {**PENDING, "or": "Umax", "and": "Umin"}
-"""What a monoid commutes with itself by: of truth values, `or` is the maximum and `and` the minimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +256,7 @@ class Relation:
         if kind not in KIND:
             return NOTHING
         alone = pending == {self.scheme.accumulator}
-        monoids = set() if alone else {_KINDRED.get(monoid) for _, monoid in self.scheme.reduced}
+        monoids = set() if alone else {PENDING.get(monoid) for _, monoid in self.scheme.reduced}
         found = self.signature.joined(pending, KIND[kind])
         return frozenset(PENDING[target] for target in found if monoids <= {PENDING[target]})
 

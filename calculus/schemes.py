@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import gcd
 from typing import Final, TypeAlias
 
 from calculus.refusals import Place, refuse
@@ -238,7 +239,8 @@ def broadcast(shape: Shape, result: Shape, placed: Sequence[int]) -> Scheme:
 
 def regrouping(shape: Shape, result: Shape) -> Scheme:
     """`reshape`: `[(i j)] -> [i,j]`. Both shapes are cut at their common boundaries, major first; where sizes do not
-    nest, or products are not known to agree, the stretch is needed whole; so is one that holds a dim of size 0. Refuses
+    nest, what is left of the stretch after their common divisor is needed whole; so is a stretch whose products are not
+    known to agree, or that holds a dim of size 0. Refuses
     `shape` where numbers are all there is and the totals differ."""
     if not any(isinstance(size, str) for size in (*shape, *result)) and _product(shape) != _product(result):
         raise refuse(
@@ -261,25 +263,20 @@ def regrouping(shape: Shape, result: Shape) -> Scheme:
             operand[rows[0]] = target[columns[0]] = (add(shape[rows[0]]),)
             continue
         cut = _common_cut([shape[row] for row in rows], [result[column] for column in columns])
-        if cut is None:
-            for dims, whole, indices in ((rows, shape, operand), (columns, result, target)):
-                for dim in dims:
-                    if whole[dim] != 1:
-                        indices[dim] = (add(whole[dim]),)
-                        roles[len(sizes) - 1] = "whole"
-            continue
         factors = [add(size) for size in cut]
         for dims, whole, indices in ((rows, shape, operand), (columns, result, target)):
             position = 0
             for dim in dims:
                 taken: list[Factor] = []
-                filled = 1
-                size = whole[dim]
-                while isinstance(size, int) and filled < size:
-                    part = cut[position]
+                left = whole[dim]
+                while isinstance(left, int) and left != 1 and position < len(cut) and left % cut[position] == 0:
                     taken.append(factors[position])
-                    filled *= part
+                    left //= cut[position]
                     position += 1
+                if left != 1:
+                    position = len(cut)
+                    taken.append(add(left))
+                    roles[taken[-1]] = "whole"
                 indices[dim] = tuple(taken)
     return Scheme((tuple(operand),), (tuple(target),), sizes, roles)
 
@@ -317,21 +314,23 @@ def _stretches(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]]
     return found
 
 
-def _common_cut(left: Sequence[Dim], right: Sequence[Dim]) -> list[int] | None:
-    """The factors that both lists of sizes are products of consecutive runs of; `None` where sizes do not nest."""
+def _common_cut(left: Sequence[Dim], right: Sequence[Dim]) -> list[int]:
+    """The factors, major first, that both lists of sizes begin with, as far as there are such. Where sizes do not nest,
+    they still have their greatest common divisor: `[6,5]` and `[10,3]` are both two blocks of 15."""
     if _product(left) != _product(right) or any(isinstance(size, str) or size == 0 for size in (*left, *right)):
-        return None
+        return []
     lefts = [size for size in left if isinstance(size, int) and size != 1]
     rights = [size for size in right if isinstance(size, int) and size != 1]
     cut: list[int] = []
     while lefts and rights:
-        big, small = max(lefts[0], rights[0]), min(lefts[0], rights[0])
-        if big % small:
-            return None
-        # Both dims end in the minor direction together, so the major part that they share is the smaller one.
-        cut.append(small)
-        lefts[0] //= small
-        rights[0] //= small
+        part = gcd(lefts[0], rights[0])
+        if part == 1:
+            return cut
+        cut.append(part)
+        lefts[0] //= part
+        rights[0] //= part
+        if lefts[0] != 1 and rights[0] != 1:
+            return cut
         lefts = [size for position, size in enumerate(lefts) if position or size != 1]
         rights = [size for position, size in enumerate(rights) if position or size != 1]
     return cut

@@ -10,9 +10,12 @@ from calculus.blame import blame
 from calculus.cotangents import State
 from calculus.linearity import Relation, axis_scheme, literal_states, relation
 from calculus.placement import Placed
+from calculus.primitives.declaration import Primitive, Site
 from calculus.programs import Literal
 from calculus.refusals import Place, refuse
 from calculus.repairs import repairs
+from calculus.schemes import Scheme
+from calculus.signatures import Signature
 from calculus.types import ArrayType, Axes
 from calculus.uses import Use
 
@@ -21,6 +24,23 @@ Given: TypeAlias = "State | frozenset[State]"
 _KINDS: Final = {"sum": "U", "max": "Umax", "min": "Umin"}
 _KIND_OF: Final = {state: kind for kind, state in _KINDS.items()}
 _MARKS: Final = ("R", *_KIND_OF)
+
+
+def relation_of(primitive: Primitive, site: Site, scheme: Scheme, number: int) -> Relation:
+    """The relation Q of one result of a call, whose scheme this is."""
+    signature = primitive.read(site._replace(number=number))
+    result = {factor for dim in scheme.results[number] for factor in dim}
+    roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}
+    sets = _factors(scheme, signature)
+    return relation(axis_scheme(sets, result, roles, scheme.accumulator), signature)
+
+
+def _factors(scheme: Scheme, signature: Signature) -> tuple[tuple[int, ...], ...]:
+    """The factors of each operand that is looked at."""
+    return tuple(
+        () if index in signature.unseen else tuple(factor for dim in indices for factor in dim)
+        for index, indices in enumerate(scheme.operands)
+    )
 
 
 def state_of_result(
@@ -38,14 +58,8 @@ def state_of_result(
     if not axes:
         return (), (), "sum"
     primitive, scheme = use.primitive, use.scheme
-    signature = primitive.read(use.site._replace(number=use.number))
-    sets = tuple(
-        () if index in signature.unseen else tuple(factor for dim in indices for factor in dim)
-        for index, indices in enumerate(scheme.operands)
-    )
-    result = {factor for dim in scheme.results[use.number] for factor in dim}
-    roles = {factor: role for factor, role in scheme.roles.items() if role == "whole" or factor not in result}
-    q = relation(axis_scheme(sets, result, roles, scheme.accumulator), signature)
+    q = relation_of(primitive, use.site, scheme, use.number)
+    sets = _factors(scheme, q.signature)
     question = _Question(use, place, lists, printed, sets, q)
     unreduced: list[str] = []
     reduced: list[str] = []

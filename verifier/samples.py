@@ -217,7 +217,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "polygamma": (_call("?[4,8]:1:1 ?[4,8]"),),
     "zeta": (_call("?[4,8]:1:9 ?[4,8]:0:3"),),
     "regularized_incomplete_beta": (_call("?[4,8]:0:3 ?[4,8]:0:3 ?[4,8]:0:1"),),
-    "polynomial": (_call("?[4,8] ?[4,8] ?[4,8] ?[4,8]"), _call("?[4,8] ?[] ?[4,8]")),
+    "polynomial": (_call("?[8] ?[8] ?[] ?[8]"),),
     "conj": (
         _call("f64[4,8]", "", "f", input_dtype=Word("float64")),
         _call("c128[4,8]", "", "c", input_dtype=Word("complex128")),
@@ -228,7 +228,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "select_n": (
         _call("bool[4,8] ?[4,8] ?[4,8]"),
         _call("bool[] ?[4,8] ?[4,8]"),
-        _call("i32[4,8]:0:3 ?[4,8] ?[4,8] ?[4,8]"),
+        _call("i32[8]:0:3 ?[8] ?[8] ?[8]"),
     ),
     "clamp": (_call("?[4,8] ?[4,8] ?[4,8]"), _call("?[] ?[4,8] ?[]")),
     "add": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
@@ -273,7 +273,7 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _call("?[4,8] ?[]", padding_config=((0, 0, 0), (1, 2, 1))),
         _call("?[4,8] ?[]", padding_config=((-1, 3, 0), (0, 0, 0))),
     ),
-    "concatenate": (_call("?[4,8] ?[4,2]", dimension=1), _call("?[4,8] ?[2,8] ?[2,8]", dimension=0)),
+    "concatenate": (_call("?[4,8] ?[4,2]", dimension=1), _call("?[8] ?[4] ?[2]", dimension=0)),
     "split": (
         _call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)),
         _call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2)),

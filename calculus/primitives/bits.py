@@ -59,7 +59,7 @@ BITS = (
     row("population_count", "x", "; x", _population_count, "iu"),
     row("clz", "x", "; x", _leading_zeros, "iu", joins=joins_on(u="-x")),
     row("mulhi", "x y", "; x y", _high_half, "iu", joins=joins_on(u="x | y")),
-    row("shift_left", "x y", "; x y", lambda np, p, x, y: x << y, "iu"),
+    row("shift_left", "x y", "x ; y", lambda np, p, x, y: x << y, "iu"),
     row("shift_right_logical", "x y", "; x y", _shift_logical, "iu", joins=joins_on(u="x")),
     row("shift_right_arithmetic", "x y", "; x y", _shift_arithmetic, "iu", joins="x"),
 )

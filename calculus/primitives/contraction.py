@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from calculus.parameters import bad, required, sequence, whole_numbers
-from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site, joins_on
+from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
@@ -38,11 +38,12 @@ def _paired_dims(parameters: Parameters) -> tuple[_Pair, _Pair]:
 
 
 def gathered_by(site: Site) -> str:
-    """How products are gathered up: by a sum; truth values by `or`; and a sum of real numbers that ends as an integer
-    is cut off after it, so that parts of it do not add up (`cut-off-sum` is no monoid that anything is pending by)."""
+    """How products are gathered up: by a sum; truth values by `or`, which is their maximum; and a sum of real numbers
+    that ends as an integer is cut off after it, so that parts of it do not add up (`cut-off-sum` is no monoid that
+    anything is pending by)."""
     result = dtype_class(product_dtype(site)[0])
     if result == "b":
-        return "or"
+        return "max"
     real = any(dtype is not None and dtype_class(dtype) in INEXACT for dtype in site.dtypes)
     return "cut-off-sum" if result in "iu" and real else "sum"
 
@@ -97,6 +98,14 @@ def _holds(dtype: str, products: str) -> bool:
     return before == after or (before, after) in (("u", "i"), ("f", "c"), ("f", "i"))
 
 
+def _dot_joins(site: Site) -> str:
+    """Of truth values a product is their minimum, and what it is gathered by is their maximum."""
+    if gathered_by(site) != "max":
+        return ""
+    (contracted, _), _ = _paired_dims(site.parameters)
+    return "max(x) | max(y)" if contracted else "min(x y) | x | y"
+
+
 CONTRACTION = (
     Primitive(
         "dot_general",
@@ -106,6 +115,6 @@ CONTRACTION = (
         product_dtype,
         target="printed",
         accepts=NUMBERS + "b",
-        joins=joins_on(b="max(x) | max(y)"),
+        joins=_dot_joins,
     ),
 )

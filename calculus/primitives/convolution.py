@@ -13,7 +13,7 @@ from calculus.primitives.declaration import NUMBERS, Primitive, Site, joins_on
 from calculus.primitives.sliding import Add, Slide, factors, places, printed_size, reached, slides, spread
 from calculus.programs import Call, Parameters
 from calculus.refusals import Place, refuse
-from calculus.schemes import Factor, Scheme
+from calculus.schemes import Factor, Scheme, Shape
 from calculus.types import DTYPES, SHORT_NAMES, Dim
 
 _NUMBERS: Final = "dimension_numbers"
@@ -174,6 +174,25 @@ def _convolution(np: Any, p: Any, x: Any, kernel: Any) -> Any:
     return np.moveaxis(total, range(total.ndim), numbers.output)
 
 
+def _shared(p: Parameters, shapes: tuple[Shape, ...], blocks: tuple[Shape, ...]) -> Parameters:
+    """The parameters for blocks: where the groups are divided among devices, each has some of them."""
+    numbers = _numbers(p, len(shapes[0]))
+    cuts = (0, numbers.input[0]), (0, numbers.input[1]), (1, numbers.kernel[0])
+    batch, inputs, outputs = ((shapes[operand][dim], blocks[operand][dim]) for operand, dim in cuts)
+    of_features, of_batch = _groups(p)
+
+    def share(groups: int, one: tuple[Dim, Dim], other: tuple[Dim, Dim]) -> int:
+        parts = [_part(whole, block, "") for whole, block in (one, other) if isinstance(block, int) and block]
+        both = parts[0] if len(set(parts)) == 1 and isinstance(parts[0], int) else 1
+        return max(1, groups // both)
+
+    counts = {
+        "feature_group_count": share(of_features, inputs, outputs),
+        "batch_group_count": share(of_batch, batch, outputs),
+    }
+    return Parameters(tuple((dict(p) | counts).items()))
+
+
 CONVOLUTION = (
     Primitive(
         "conv_general_dilated",
@@ -186,5 +205,6 @@ CONVOLUTION = (
         accepts=NUMBERS + "b",
         joins=joins_on(b="max(x) | max(kernel)"),
         window="halo",
+        sized=_shared,
     ),
 )

@@ -17,9 +17,10 @@ def _shape_scheme(site: Site) -> Scheme:
 
 
 def _counted(site: Site) -> Scheme:
-    shape = sizes(site.parameters, "shape")
-    dim_number(site.parameters, "dimension", len(shape))
-    return creation(shape)
+    """`() -> [i,j]`, the dim that is counted along whole: a block of it does not begin at 0."""
+    scheme = creation(sizes(site.parameters, "shape"))
+    counted = dim_number(site.parameters, "dimension", len(scheme.sizes))
+    return Scheme((), scheme.results, scheme.sizes, {counted: "whole"})
 
 
 def _counting_dtype(site: Site) -> tuple[str, ...]:
@@ -60,6 +61,12 @@ def _bitcast_dtype(site: Site) -> tuple[str, ...]:
     return (target,)
 
 
+def _bitcast_linearity(site: Site) -> str:
+    """Integers of one width add up alike, with a sign or without."""
+    dtypes = {site.dtypes[0], *_bitcast_dtype(site)}
+    return "x" if all(dtype is not None and dtype_class(dtype) in "iu" for dtype in dtypes) else "; x"
+
+
 def _iota(np: Any, p: Any) -> Any:
     shape, dim = p["shape"], p["dimension"]
     steps = np.arange(shape[dim]).reshape([-1 if index == dim else 1 for index in range(len(shape))])
@@ -71,8 +78,8 @@ def _bitcast(np: Any, p: Any, x: Any) -> Any:
 
 
 CREATION = (
-    Primitive("iota", (), "", _counted, _counting_dtype, target="sharding", kernel=_iota),
+    Primitive("iota", (), "", _counted, _counting_dtype, target="sharding", kernel=_iota, sized="shape result"),
     Primitive("empty", (), "", _shape_scheme, named_dtype("dtype"), target="printed"),
     Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype")),
-    Primitive("bitcast_convert_type", ("x",), "; x", aligned, _bitcast_dtype, kernel=_bitcast),
+    Primitive("bitcast_convert_type", ("x",), _bitcast_linearity, aligned, _bitcast_dtype, kernel=_bitcast),
 )

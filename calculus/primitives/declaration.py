@@ -42,6 +42,7 @@ class Site(NamedTuple):
 
 SchemeOf: TypeAlias = Callable[[Site], Scheme]
 DtypesOf: TypeAlias = Callable[[Site], "tuple[str, ...]"]
+OnBlocks: TypeAlias = "Callable[[Parameters, tuple[Shape, ...], tuple[Shape, ...]], Parameters]"
 Kernel: TypeAlias = Callable[..., Any]
 """`kernel(np, parameters, *blocks)`: the function the primitive computes, given numpy (loaded by whoever runs it)."""
 
@@ -69,6 +70,9 @@ class Primitive:
         then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places), `halo` (parts of
         blocks do; how many a partitioner decides, and gathering the operand is the bound) or `own` (nothing: each
         device does what falls into its own block).
+    sized: the parameter that lists a size for each dim of an array, and whose: `slice_sizes x`, `new_sizes result`. On
+        blocks it lists the blocks' sizes. Or the parameters on blocks, from those of the whole, the operands' shapes
+        and the blocks' shapes.
     """
 
     name: str
@@ -81,6 +85,7 @@ class Primitive:
     accepts: str = EVERYTHING
     joins: str | Callable[[Site], str] = ""
     window: str = ""
+    sized: str | OnBlocks = ""
 
     def signature(self, site: Site) -> str:
         """The linearity signature at a site."""

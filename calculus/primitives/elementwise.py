@@ -285,7 +285,7 @@ device; a greatest piece may be above it while others are not."""
 ELEMENTWISE = (
     # linear
     row("add", "x y", "x y", lambda np, p, x, y: x + y, NUMBERS, joins=joins_on(r="x | y")),
-    row("add_any", "x y", "x y", lambda np, p, x, y: x + y, joins=joins_on(r="x | y")),
+    row("add_any", "x y", "x y", lambda np, p, x, y: x + y, joins=joins_on(r="x | y", b="max(x y) | x | y")),
     row("sub", "x y", "x y", lambda np, p, x, y: x - y, NUMBERS, joins=joins_on(r="x | -y")),
     row("neg", "x", "x", lambda np, p, x: -x, NUMBERS, joins=joins_on(r="-x")),
     row("real", "x", "x", lambda np, p, x: np.real(x), "c", dtypes=_part),
@@ -310,9 +310,9 @@ ELEMENTWISE = (
     row("atan2", "x y", "/ x y", _atan2, INEXACT),
     row("abs", "x", "/ x", lambda np, p, x: np.abs(x), "fic", dtypes=_part),
     row("sign", "x", "/ x", lambda np, p, x: np.sign(x), NUMBERS, joins=joins_on(riu="x")),
-    row("floor", "x", "/ x", lambda np, p, x: np.floor(x), "f", joins=joins_on(r="x")),
-    row("ceil", "x", "/ x", lambda np, p, x: np.ceil(x), "f", joins=joins_on(r="x")),
-    row("round", "x", "/ x", _round, "f", joins=joins_on(r="x")),
+    row("floor", "x", "; x", lambda np, p, x: np.floor(x), "f", joins=joins_on(r="x")),
+    row("ceil", "x", "; x", lambda np, p, x: np.ceil(x), "f", joins=joins_on(r="x")),
+    row("round", "x", "; x", _round, "f", joins=joins_on(r="x")),
     row("square", "x", "/ x", lambda np, p, x: x * x, NUMBERS),
     row("one_minus_square", "x", "/ x", lambda np, p, x: 1 - x * x, NUMBERS),
     row("sqrt", "x", "/ x", lambda np, p, x: np.sqrt(x), INEXACT, joins=_FROM_A_POINT_ON),

@@ -95,5 +95,6 @@ GATHERING = (
         _dtype,
         kernel=_gather,
         joins="x",
+        sized="slice_sizes x",
     ),
 )

@@ -254,6 +254,7 @@ INDEXING = (
         kernel=_slice,
         joins="x",
         window="gather",
+        sized="slice_sizes x",
     ),
     Primitive(
         "dynamic_update_slice",

@@ -32,16 +32,27 @@ def _reduced_by(monoid: str) -> SchemeOf:
     return scheme
 
 
+def _bitwise(name: str) -> SchemeOf:
+    """By `or` or `and`. Of truth values these are the maximum and the minimum."""
+
+    def scheme(site: Site) -> Scheme:
+        monoid = {"or": "max", "and": "min"}[name] if site.dtypes[0] == "bool" else name
+        return reduction(site.shapes[0], integers(site.parameters, "axes"), monoid)
+
+    return scheme
+
+
 def _row(
     name: str,
-    monoid: str,
+    monoid: str | SchemeOf,
     linearity: str,
     kernel: Kernel,
     accepts: str = "fiuc",
     dtypes: DtypesOf = same_dtype,
     joins: str | Callable[[Site], str] = "",
 ) -> Primitive:
-    return Primitive(name, ("x",), linearity, _reduced_by(monoid), dtypes, "out_sharding", kernel, accepts, joins)
+    scheme = _reduced_by(monoid) if isinstance(monoid, str) else monoid
+    return Primitive(name, ("x",), linearity, scheme, dtypes, "out_sharding", kernel, accepts, joins)
 
 
 def _place_of(monoid: str) -> SchemeOf:
@@ -155,14 +166,19 @@ REDUCTIONS = (
     _row("reduce_prod", "prod", "/ x", lambda np, p, x: x.prod(_axes(p), dtype=x.dtype)),
     _row(
         "reduce_and",
-        "and",
+        _bitwise("and"),
         "; x",
         lambda np, p, x: np.bitwise_and.reduce(x, _axes(p)),
         "iub",
         joins=joins_on(b="min(x)"),
     ),
     _row(
-        "reduce_or", "or", "; x", lambda np, p, x: np.bitwise_or.reduce(x, _axes(p)), "iub", joins=joins_on(b="max(x)")
+        "reduce_or",
+        _bitwise("or"),
+        "; x",
+        lambda np, p, x: np.bitwise_or.reduce(x, _axes(p)),
+        "iub",
+        joins=joins_on(b="max(x)"),
     ),
     _row("reduce_xor", "xor", "; x", lambda np, p, x: np.bitwise_xor.reduce(x, _axes(p)), "iub"),
     Primitive("reduce", ("x...",), "/ x...", _folded_scheme, _folded_dtypes, kernel=_folded),

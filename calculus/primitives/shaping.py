@@ -319,7 +319,8 @@ def _rev_scheme(site: Site) -> Scheme:
 
 
 def _reshape(np: Any, p: Any, x: Any) -> Any:
-    return np.transpose(x, p["dimensions"]).reshape(p["new_sizes"])
+    turned = x if p["dimensions"] is None else np.transpose(x, p["dimensions"])
+    return turned.reshape(p["new_sizes"])
 
 
 def _squeeze(np: Any, p: Any, x: Any) -> Any:
@@ -381,7 +382,9 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 SHAPING = (
     Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed", joins="x"),
-    Primitive("broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, kernel=_broadcast, joins="x"),
+    Primitive(
+        "broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, kernel=_broadcast, joins="x", sized="shape result"
+    ),
     Primitive(
         "transpose",
         ("x",),
@@ -390,10 +393,22 @@ SHAPING = (
         same_dtype,
         joins="x",
     ),
-    Primitive("reshape", ("x",), "x", _reshape_scheme, same_dtype, "sharding", _reshape, joins="x"),
+    Primitive(
+        "reshape", ("x",), "x", _reshape_scheme, same_dtype, "sharding", _reshape, joins="x", sized="new_sizes result"
+    ),
     Primitive("squeeze", ("x",), "x", _squeeze_scheme, same_dtype, kernel=_squeeze, joins="x"),
     Primitive("expand_dims", ("x",), "x", _expand_scheme, same_dtype, kernel=_expand, joins="x"),
-    Primitive("slice", ("x",), "x", _slice_scheme, same_dtype, kernel=_slice, joins="x", window="halo"),
+    Primitive(
+        "slice",
+        ("x",),
+        "x",
+        _slice_scheme,
+        same_dtype,
+        kernel=_slice,
+        joins="x",
+        window="halo",
+        sized="limit_indices x",
+    ),
     Primitive("pad", ("x", "p"), "x p", _pad_scheme, same_dtype, kernel=_pad, joins="x p", window="halo"),
     Primitive(
         "concatenate",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from calculus.primitives import TABLE
-from calculus.primitives.declaration import Primitive
+from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Primitive
 from calculus.types import DTYPES
-from verifier.devices import Array, compute
+from verifier.devices import Array, numpy_dtype
+from verifier.kernels import compute
 from verifier.samples import NoSample, Sample, samples
 
 
@@ -21,6 +23,20 @@ def every_sample() -> list[Sample]:
         with suppress(NoSample):
             found += samples(name)
     return found
+
+
+def special(dtype: Any) -> list[Any]:
+    """Numbers at which monotone maps have failed: the ends, both zeros, small and large ones, infinities, NaN."""
+    dtype = np.dtype(dtype)
+    if dtype == np.bool_:
+        return [False, True]
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        return [ends.min, ends.min + 1, *range(max(-3, ends.min), 5), ends.max // 2, ends.max - 1, ends.max]
+    limits: Any = ml_dtypes.finfo  # numpy's does not know the small floats
+    largest = float(limits(dtype).max)
+    found = [-largest, -3.0, -1.5, -1.0, -0.5, -0.0, 0.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 40.0, largest, np.nan]
+    return [*found, -np.inf, np.inf] if dtype.name in {DTYPES[one][0] for one in ROUNDING_TO_INFINITY} else found
 
 
 def numbers(sample: Sample) -> list[int | None]:
@@ -58,9 +74,11 @@ class Case:
         self.number = number
         self.signature = self.primitive.read(self.site._replace(number=number or 0))
         self.names = self.signature.names
+        #: how far apart two results may be that functions which round make of one number; of the next one, not at all
+        self.near = 0.0 if sample.primitive == "nextafter" else 1e-12
 
     def numpy_dtype(self, position: int) -> np.dtype[Any]:
-        return np.dtype(DTYPES[self.dtypes[position]][0])
+        return numpy_dtype(self.dtypes[position])
 
     def draw(self, position: int, whole: bool = False) -> Any:
         """A random operand from its range: powers of two with signs where results should be exact, else reals around
@@ -71,14 +89,47 @@ class Case:
         if dtype.kind in "iu":
             if about is not None:
                 return self.random.integers(*about, shape, dtype)
-            ends = np.iinfo(dtype)
-            small = self.random.integers(max(-5, ends.min), 6, shape, dtype)
-            anywhere = self.random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
-            return np.where(self.random.random(shape) < 0.5, small, anywhere)
+            return self.integers(position)
         real = self.random.uniform(*(about or (-3, 3)), shape)
         if whole:
             real = np.sign(real) * np.exp2(np.round(real))
         return (real + 1j * np.flip(real) if dtype.kind == "c" else real).astype(dtype)
+
+    def special(self, position: int, pending: bool) -> Array:
+        """An operand drawn from the whole dtype; where it is the same on every device, it is finite, or NaN."""
+        dtype, shape, about = self.numpy_dtype(position), self.shapes[position], self.sample.ranges[position]
+        if about is not None and dtype.kind in "iu":
+            return self.random.integers(*about, shape, dtype)
+        if dtype.kind == "c":
+            real, imaginary = (self.random.integers(-9, 9, shape) for _ in range(2))
+            return (real + 1j * imaginary).astype(dtype)
+        if dtype.kind == "b":  # some arrays are nearly all true, or false
+            return self.random.random(shape) < self.random.choice([0.1, 0.5, 0.9])
+        found = self.random.choice(np.array(special(dtype)), shape)
+        if dtype.kind in "iu":  # the ends alone may be in order by chance
+            found = np.where(self.random.random(shape) < 0.4, self.integers(position), found)
+        else:
+            found = np.where(self.random.random(shape) < 0.4, self.random.normal(0, 2, shape), found)
+            # the exponent of `pow`, the bounds of `clamp` and the like: a copy is finite, or NaN
+            found = found if pending else np.where(np.isinf(found), 0.75, found)
+        return found.astype(dtype)
+
+    def either_zero(self, merged: Array) -> Array:
+        """The zeros are one number: of both, the maximum is either."""
+        if merged.dtype.kind != "f":
+            return merged
+        return np.where(merged == 0, np.copysign(merged, self.random.random(merged.shape) - 0.5), merged)
+
+    def integers(self, position: int) -> Array:
+        """Small integers and any; sometimes nearly all of their bits are set."""
+        dtype, shape = self.numpy_dtype(position), self.shapes[position]
+        ends = np.iinfo(dtype)
+        small = self.random.integers(max(-5, ends.min), 6, shape, dtype)
+        anywhere = self.random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+        dense = self.random.random() < 0.3
+        return np.where(
+            self.random.random(shape) < 0.5, ~small if dense else small, anywhere | ~small if dense else anywhere
+        )
 
     def run(self, operands: list[Array]) -> list[Array]:
         found = compute(self.primitive, self.site, operands)

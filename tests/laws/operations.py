@@ -16,7 +16,7 @@ from calculus.signatures import Signature
 class Operation:
     """`indices`: per operand one letter per dim, capitals for dims that are needed whole. `kernel` takes the operands'
     blocks and then the local sizes of the dims in `grows`, which only the result has. `dtypes`, a letter per operand:
-    i (random integers), n (none of them zero), b (bools), x (indices into a whole dim)."""
+    i (random integers), f (floats), n (integers, none of them zero), b (bools), x (indices into a whole dim)."""
 
     name: str
     indices: tuple[str, ...]
@@ -65,7 +65,7 @@ OPERATIONS = [
     Operation("add a scalar", ("", "i"), "i", "x y", np.add, join="x | y"),
     Operation("mul", ("ij", "ij"), "ij", "x | y", np.multiply),
     Operation("mul by a scalar", ("", "i"), "i", "x | y", np.multiply),
-    Operation("div", ("i", "i"), "i", "x / y", np.divide, dtypes="in"),
+    Operation("div", ("i", "i"), "i", "x / y", np.divide, dtypes="fn"),
     Operation("neg", ("ij",), "ij", "x", np.negative, join="-x"),
     Operation("cos", ("i",), "i", "/ x", np.cos),
     Operation("exp", ("i",), "i", "/ x", lambda x: np.exp(x / 8), join="x"),

@@ -9,10 +9,13 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+from calculus.cotangents import State
 from calculus.linearity import axis_scheme, relation
+from calculus.meshes import Axis, Mesh
 from calculus.signatures import Signature
-from tests.laws.blocks import Array, State, devices, place, read
+from calculus.types import SHORT_NAMES, ArrayType, array_type
 from tests.laws.operations import OPERATIONS, Operation
+from verifier.devices import Array, devices, place, read_back
 
 Judgment: TypeAlias = "tuple[tuple[State, ...], State]"
 PLAIN: tuple[State, ...] = ("N", "R", "U", "Umax", "Umin")
@@ -34,7 +37,7 @@ class Trial:
     def __init__(self, operation: Operation, mesh: tuple[int, ...], seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.operation = operation
-        self.mesh = mesh
+        self.mesh = Mesh([Axis(name, size) for name, size in zip(AXES, mesh, strict=False)])
         letters = sorted(set("".join((*operation.indices, operation.result))))
         unit = int(np.prod(mesh))
         self.sizes = {letter: unit * (2 + at) for at, letter in enumerate(letters)}
@@ -48,25 +51,27 @@ class Trial:
             return self.rng.integers(0, 2, shape) > 0
         if dtype == "n":
             return self.rng.integers(1, 10, shape) * self.rng.choice([-1, 1], shape)
+        if dtype == "f":
+            return self.rng.integers(-9, 10, shape).astype(float)
         return self.rng.integers(*{"i": (-9, 10), "x": (0, 4)}[dtype], shape)
 
     def _run(self, blocks: list[Array], sizes: dict[str, int]) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.asarray(self.operation.kernel(*blocks, *(sizes[letter] for letter in self.operation.grows)))
 
     def sound(self, states: Sequence[tuple[State, ...]], result: tuple[State, ...], order: list[list[int]]) -> bool:
         """Whether running the kernel on each device's blocks reads back the value. `states`: per operand, per mesh
         axis. `order`: per operand and then for the result, the mesh axes in the order in which dims list them."""
         families = [
-            place(value, *_axes(indices, each, axes), self.mesh, self.rng)
+            place(value, _type(value, indices, each, axes), self.mesh, self.rng)
             for value, indices, each, axes in zip(
                 self.operands, self.operation.indices, states, order[:-1], strict=True
             )
         ]
-        kinds, dim_axes = _axes(self.operation.result, result, order[-1])
+        wanted = _type(self.value, self.operation.result, result, order[-1])
         local = dict(self.sizes)
-        for letter, axes in zip(self.operation.result, dim_axes, strict=True):
-            local[letter] //= int(np.prod([self.mesh[axis] for axis in axes]))
+        for letter, axes in zip(self.operation.result, wanted.axes, strict=True):
+            local[letter] //= self.mesh.size(axes) or 1
         computed = {}
         for device in devices(self.mesh):
             blocks = [family[device] for family in families]
@@ -77,14 +82,23 @@ class Trial:
                 ):
                     return False
             computed[device] = self._run(blocks, local)
-        found = read(computed, kinds, dim_axes, self.mesh, self.value.shape)
-        return found is not None and np.allclose(found, self.value)
+        try:
+            return np.allclose(read_back(computed, wanted, self.mesh), self.value)
+        except ValueError:
+            return False
 
 
-def _axes(indices: str, states: tuple[State, ...], order: list[int]) -> tuple[list[str], list[list[int]]]:
-    names = ["S" if isinstance(state, tuple) else state for state in states]
-    dims = [[axis for axis in order if states[axis] == ("S", letter)] for letter in indices]
-    return names, dims
+AXES = ("X", "Y")
+KINDS = {"U": "sum", "Umax": "max", "Umin": "min"}
+
+
+def _type(value: Array, indices: str, states: tuple[State, ...], order: list[int]) -> ArrayType:
+    """The type of an array in these states, one for each mesh axis; `order` is that in which dims list the axes."""
+    lists = tuple(tuple(AXES[axis] for axis in order if states[axis] == ("S", letter)) for letter in indices)
+    unreduced = {AXES[axis]: KINDS[str(state)] for axis, state in enumerate(states) if state in KINDS}
+    reduced = tuple(AXES[axis] for axis, state in enumerate(states) if state == "R")
+    kind = next(iter(unreduced.values()), "sum")
+    return array_type(SHORT_NAMES[value.dtype.name], value.shape, lists, (), tuple(unreduced), reduced, kind)
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -22,7 +22,7 @@ from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Site
 from calculus.programs import Parameters, Real, Value, Word
 from calculus.signatures import Signature
 from calculus.types import DTYPES, array_type, dtype_class
-from tests.laws.cases import RUN, Case, numbers
+from tests.laws.cases import RUN, Case, numbers, special
 from verifier.samples import Sample, samples
 
 SHAPE: Final = (4, 8)
@@ -36,20 +36,6 @@ UNDEFINED = {
 }
 
 
-def special(dtype: Any) -> list[Any]:
-    """Numbers at which monotone maps have failed: the ends, both zeros, small and large ones, infinities, NaN."""
-    dtype = np.dtype(dtype)
-    if dtype == np.bool_:
-        return [False, True]
-    if dtype.kind in "iu":
-        ends = np.iinfo(dtype)
-        return [ends.min, ends.min + 1, *range(max(-3, ends.min), 5), ends.max // 2, ends.max - 1, ends.max]
-    limits: Any = ml_dtypes.finfo  # numpy's does not know the small floats
-    largest = float(limits(dtype).max)
-    found = [-largest, -3.0, -1.5, -1.0, -0.5, -0.0, 0.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 40.0, largest, np.nan]
-    return [*found, -np.inf, np.inf] if dtype.name in {DTYPES[one][0] for one in ROUNDING_TO_INFINITY} else found
-
-
 class Joined(Case):
     """A case whose operands are drawn from the whole dtype."""
 
@@ -57,34 +43,13 @@ class Joined(Case):
         super().__init__(sample, number)
         self.random = np.random.default_rng(11)
 
-    def piece(self, position: int, pending: bool) -> Any:
-        dtype, shape, about = self.numpy_dtype(position), self.shapes[position], self.sample.ranges[position]
-        if about is not None and dtype.kind in "iu":
-            return self.random.integers(*about, shape, dtype)
-        if dtype.kind == "c":
-            real, imag = (self.random.integers(-9, 9, shape) for _ in range(2))
-            return (real + 1j * imag).astype(dtype)
-        if dtype.kind == "b":  # some arrays are nearly all true, or false
-            return self.random.random(shape) < self.random.choice([0.1, 0.5, 0.9])
-        pool = np.array(special(dtype))
-        found = self.random.choice(pool, shape)
-        if dtype.kind in "iu":  # the ends alone may be in order by chance
-            ends = np.iinfo(dtype)
-            anywhere = self.random.integers(ends.min, ends.max, shape, dtype, endpoint=True)
-            found = np.where(self.random.random(shape) < 0.4, anywhere, found)
-        if dtype.kind == "f":
-            found = np.where(self.random.random(shape) < 0.4, self.random.normal(0, 2, shape), found)
-            # the exponent of `pow`, the bounds of `clamp` and the like: a copy is finite, or NaN
-            found = found if pending else np.where(np.isinf(found), 0.75, found)
-        return found.astype(dtype)
-
     def commutes(self, pending: tuple[int, ...], kind: str) -> set[str]:
         """The kinds by which the results on the devices merge to the result of the merged pieces, every time."""
         left = set(MERGE)
         for _ in range(TRIALS):
-            copies = [self.piece(position, pending=False) for position in range(len(self.names))]
+            copies = [self.special(position, pending=False) for position in range(len(self.names))]
             devices = [
-                [self.piece(i, pending=True) if i in pending else copy for i, copy in enumerate(copies)]
+                [self.special(i, pending=True) if i in pending else copy for i, copy in enumerate(copies)]
                 for _ in range(DEVICES)
             ]
             merged = [
@@ -99,12 +64,6 @@ class Joined(Case):
             if not left:
                 break
         return left
-
-    def either_zero(self, merged: Any) -> Any:
-        """The zeros are one number: of both, the maximum is either."""
-        if merged.dtype.kind != "f":
-            return merged
-        return np.where(merged == 0, np.copysign(merged, self.random.random(merged.shape) - 0.5), merged)
 
     def sets(self) -> Iterator[tuple[int, ...]]:
         """Every set of operands that may be pending, of those that are looked at."""
@@ -220,8 +179,8 @@ def test_an_infinite_copy_is_the_limit_of_a_sum(name: str) -> None:
 @pytest.mark.parametrize("name", ["max", "min", "clamp", "select_n"])
 def test_choices_commute_beside_infinite_copies_too(name: str) -> None:
     class Unbounded(Joined):
-        def piece(self, position: int, pending: bool) -> Any:
-            return super().piece(position, pending=True)
+        def special(self, position: int, pending: bool) -> Any:
+            return super().special(position, pending=True)
 
     recovered([Unbounded(next(sample for sample in samples(name) if sample.kind == "f"))])
 

@@ -1,0 +1,133 @@
+"""What has a derivative and what has none: declarations against JAX's own differentiation rules.
+
+An operand has a derivative if JAX's tangent of a result depends on the tangent of the operand; it has none if JAX's
+tangent is zero whatever that is. Where JAX has no rule, differences of the kernel's results decide: a derivative is
+where quotients for two steps agree, and are not 0. It belongs to the primitive, not to the dtype at hand.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import INEXACT, Primitive
+from calculus.types import dtype_class
+from tests.laws.bound import bound, operands_of
+from tests.laws.cases import RUN, Case
+from verifier.samples import Sample, samples
+
+
+def _inexact(sample: Sample, position: int) -> bool:
+    """Whether the operand has tangents, and some result too."""
+    results = TABLE[sample.primitive].dtypes(sample.site)
+    return dtype_class(sample.operands[position].dtype) in INEXACT and any(
+        dtype_class(dtype) in INEXACT for dtype in results
+    )
+
+
+@cache
+def asked(sample: Sample, position: int) -> bool | None:
+    """Whether JAX's tangent depends on that of an operand; `None` where this JAX cannot say."""
+    with jax.enable_x64(True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            function, operands = bound(sample), operands_of(sample)
+
+            def tangent(whole: list[object], step: object) -> object:
+                def alone(x: object) -> object:
+                    return function(*whole[:position], x, *whole[position + 1 :])
+
+                return jax.jvp(alone, (whole[position],), (step,))[1]
+
+            program = jax.make_jaxpr(tangent)(operands, operands[position]).jaxpr
+        except (NotImplementedError, ValueError, TypeError, LookupError, AttributeError, AssertionError):
+            return None
+    reached = {id(program.invars[-1])}
+    for equation in program.eqns:
+        if any(id(atom) in reached for atom in equation.invars):
+            reached.update(map(id, equation.outvars))
+    return any(id(atom) in reached for atom in program.outvars)
+
+
+@cache
+def measured(sample: Sample, position: int) -> bool:
+    """Whether quotients of differences settle down to something that is not 0."""
+    case = Case(sample)
+    for _ in range(4):
+        operands = [case.draw(each) for each in range(len(case.shapes))]
+        step = case.random.uniform(0.5, 1, case.shapes[position])
+        before = case.run(operands)
+        quotients = []
+        for size in (1e-5, 5e-6):
+            moved = [operand + size * step if at == position else operand for at, operand in enumerate(operands)]
+            with np.errstate(all="ignore"):
+                quotients.append([(a - b) / size for a, b in zip(case.run(moved), before, strict=True)
+                                  if b.dtype.kind in "fc"])  # fmt: skip
+        for one, other in zip(*quotients, strict=True):
+            with np.errstate(all="ignore"):
+                settled = (abs(one - other) < 0.01 * abs(one)) & (abs(one) > 1e-4) & (abs(one) < 1e4)
+            if settled.any():
+                return True
+    return False
+
+
+def derivatives(name: str) -> dict[str, bool]:
+    """The operands of a primitive that have tangents, beside a result that has some, and whether there is a derivative
+    with respect to each. All others have none: integers, keys, what only truth values come of."""
+    primitive = TABLE[name]
+    said: dict[str, set[bool]] = {}
+    doubtful: dict[str, list[tuple[Sample, int]]] = {}
+    for sample in samples(name):
+        names = primitive.read(sample.site).names
+        for position, operand in enumerate(names):
+            if _inexact(sample, position):
+                plain = operand if operand in primitive.operands else operand.rstrip("0123456789")
+                found = asked(sample, position)
+                if found is None:
+                    doubtful.setdefault(plain, []).append((sample, position))
+                else:
+                    said.setdefault(plain, set()).add(found)
+    for plain, calls in doubtful.items():
+        if plain not in said:
+            runs = [call for call in calls if call[0] in RUN][:1]
+            said[plain] = {measured(*call) for call in runs}
+    return {plain: any(found) for plain, found in said.items()}
+
+
+#: what JAX refuses to differentiate, though the function is smooth: it is a parameter more than an operand
+PARAMETERS = {("polygamma", "n")}
+
+
+def wrong(primitive: Primitive) -> list[str]:
+    """The operands that are declared to have a derivative and have none, or the reverse."""
+    found = []
+    has = derivatives(primitive.name)
+    for sample in samples(primitive.name):
+        signature = primitive.read(sample.site)
+        for position, operand in enumerate(signature.names):
+            plain = operand if operand in primitive.operands else operand.rstrip("0123456789")
+            section = signature.sections()[position]
+            if section >= 0 and sample.operands[position].dtype.startswith("key<"):
+                found.append(f"{sample}: {operand} is a key, and keys have no sum")
+            if section >= 0 or position in signature.unseen or (primitive.name, plain) in PARAMETERS:
+                continue  # that it is additive is another law; a sum may have no derivative all the same
+            if not has.get(plain, False) if section == -1 else has.get(plain, False) and _inexact(sample, position):
+                found.append(f"{sample}: {operand} {'has none' if section == -1 else 'has one'}")
+    return found
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_has_a_derivative(name: str) -> None:
+    assert not wrong(TABLE[name])
+
+
+def test_jax_was_asked() -> None:
+    """Of most operands it is JAX that says; it names both those that have a derivative and those that have none."""
+    answers = [asked(sample, 0) for sample in RUN if sample.operands and sample.kind == "f" and _inexact(sample, 0)]
+    assert answers.count(None) < len(answers) / 3
+    assert {True, False} <= set(answers)
