@@ -99,8 +99,9 @@ def derivatives(name: str) -> dict[str, bool]:
     return {plain: any(found) for plain, found in said.items()}
 
 
-#: what JAX refuses to differentiate, though the function is smooth: it is a parameter more than an operand
-PARAMETERS = {("polygamma", "n")}
+#: what JAX refuses to differentiate, though the function is smooth: a parameter more than an operand; and operands of a
+#: function of one's own, of whose derivative nothing is declared
+PARAMETERS = {("polygamma", "n"), ("select_and_scatter", "source"), ("select_and_scatter", "start")}
 
 
 def wrong(primitive: Primitive) -> list[str]:

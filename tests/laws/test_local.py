@@ -24,6 +24,9 @@ def differences(primitive: Primitive, sample: Sample) -> list[str]:
     for number, sound in enumerate(truth(sample)):
         scheme, q = q_of(primitive, sample, number)
         for given, right in sound.items():
+            cut = {state for state in given if isinstance(state, tuple)}
+            if cut and any(given[position] not in cut for position in q.signature.unseen):
+                continue  # what is not looked at is sliced like the others: the kernel has them in one shape
             said = claimed(scheme, q, number, given)
             found += _idle(q, given, said)
             found += [f"{_shown(given)} -> {_word(state)} reads back wrong" for state in said - right]
