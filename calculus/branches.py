@@ -15,7 +15,7 @@ from calculus.programs import Equation, Programs, body
 from calculus.reconciling import reconciled
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
-from calculus.types import ArrayType, Type, array_type
+from calculus.types import TOKEN, ArrayType, OpaqueType, Type, array_type, held
 from calculus.uses import Operand, operand_type
 
 if TYPE_CHECKING:
@@ -131,7 +131,10 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     _converge(checker, decides, (condition, inside), "the while condition", scope)
     _same_writes(decides, (condition, inside), "the while condition")
     types = leave(checker, equation, afters, "the while loop")
-    inner = (Inner(condition, None, "while condition", every=True), Inner(inside, None, "while", every=True))
+    inner = (
+        Inner(condition, None, "while condition", every=True),
+        Inner(inside, None, "while", every=True, offset=counts[0]),
+    )
     return Typing(types), inner, False  # type: ignore[arg-type]
 
 
@@ -179,9 +182,11 @@ def _decides(
             help="reshard it first",
             place=Place("operand", 0),
         )
-    for index, result in enumerate(results):
-        if isinstance(result, ArrayType):
-            missing = [axis for axis in type.varying if axis not in result.varying]
+    for index, given in enumerate(results):
+        result = held(given)  # what is on its way will be there
+        if isinstance(result, (ArrayType, OpaqueType)) and result != TOKEN:
+            varying = result.varying if isinstance(result, ArrayType) else ()
+            missing = [axis for axis in type.varying if axis not in varying]
             if missing:
                 raise refuse(
                     "hidden-variation",

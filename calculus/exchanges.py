@@ -17,13 +17,11 @@ from calculus.parameters import names, required
 from calculus.programs import Equation, Literal, Parameters
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
-from calculus.types import ArrayType, Axes, FutureType, OpaqueType
+from calculus.types import TOKEN, ArrayType, Axes, FutureType
 from calculus.uses import Operand
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
-
-TOKEN: Final = OpaqueType("Tok")
 
 
 @rule

@@ -158,7 +158,7 @@ def pin(checker: Checker, equation: Equation, operands: Sequence[Operand], scope
 
     A pinned array stays where it is in memory, and nothing reads it until it is unpinned.
     """
-    taken = operands[0] if len(operands) == 1 else None
+    taken = operand_type(operands[0]) if len(operands) == 1 else None
     made = equation.types[0] if len(equation.types) == 1 else None
     pinned, array = (made, taken) if equation.primitive == "pin" else (taken, made)
     pinned = pinned if isinstance(pinned, OpaqueType) else None

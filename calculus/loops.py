@@ -75,8 +75,15 @@ def _slice_of(operand: Operand, length: Value, index: int) -> Operand:
 
 
 def _stacked(type: Type | None, length: Value) -> Type | None:
-    if not isinstance(type, ArrayType):
-        return type
+    if type is not None and not isinstance(type, ArrayType):
+        raise refuse(
+            "dtype",
+            f"the iterations of a scan give back {type}",
+            because="what is stacked is arrays",
+            help="carry it, or finish it inside",
+        )
+    if type is None:
+        return None
     size = length if isinstance(length, int) else str(length)
     return _with_dims(type, (size, *type.shape), ((), *type.axes))
 

@@ -251,6 +251,10 @@ class OpaqueType:
 Type: TypeAlias = "ArrayType | RefType | FutureType | OpaqueType"
 
 
+TOKEN: Final = OpaqueType("Tok")
+"""The type of what orders effects and holds nothing."""
+
+
 def held(type: Type | None) -> Type | None:
     """What a cell holds or a future will be; of any other type, itself."""
     return type.inner if isinstance(type, (RefType, FutureType)) else type
