@@ -74,7 +74,9 @@ def broadcast_from(checker: Checker, equation: Equation, operands: Sequence[Oper
     assert isinstance(whole, ArrayType)
     axes = names(equation.parameters["axis_name"], "axis_name")
     _agreed(source, whole, axes, "the source", 1)
-    return typing, (), True
+    if not scope.mesh.tracked:
+        checker.assumptions += len(axes)  # that devices agree on the source
+    return typing, (), scope.mesh.tracked
 
 
 @rule
