@@ -129,8 +129,8 @@ def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> Fu
     said = ": ".join(filter(None, (type(error).__name__, str(error).strip().partition("\n")[0])))
     report.notes.insert(
         0,
-        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, and the types are "
-        "inferred from the arguments on",
+        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, gradients inside it "
+        "included, and the types are inferred from the arguments on",
     )
     return report
 

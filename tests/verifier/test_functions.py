@@ -366,6 +366,17 @@ def test_types_are_inferred_through_bodies() -> None:
     assert report.notes[0].startswith("JAX does not trace this at these types (")
 
 
+def test_no_opaque_kernel_is_assumed_where_types_are_inferred() -> None:
+    """Traced at copies, it would be given pieces all the same: what it makes of them nobody says."""
+
+    def called(v: Any) -> Any:
+        return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct((8,), jnp.float32), v * 2.0)
+
+    report = verifier.check(called, struct(8, spec=P(None, unreduced={"data"})))
+    assert (report.verdict, report.assumed) == ("refused", 0)
+    assert [refusal.code for refusal in report.refusals] == ["choose-type"]
+
+
 def test_what_the_function_raises_itself_is_its_own() -> None:
     """An assertion about a type fails at these types; at others it would not, and that is nobody's question."""
 
