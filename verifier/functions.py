@@ -129,7 +129,7 @@ def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> Fu
     said = ": ".join(filter(None, (type(error).__name__, str(error).strip().partition("\n")[0])))
     report.notes.insert(
         0,
-        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, gradients inside it "
+        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, gradients inside "
         "included, and the types are inferred from the arguments on",
     )
     return report
