@@ -136,9 +136,10 @@ def _result(
         if len(use.arrays) == 1 and not window:
             return result, _regrouped(use.arrays, derived, result, mesh)
         parts = factored(scheme, use.arrays, result, mesh)
-        if parts is None or entangled(scheme) or slid:
+        moved = implied(*parts, mesh, window) if parts else ()
+        if parts is None or slid or (moved and entangled(scheme)):
             return result, bound(use.arrays, mesh)
-        return result, implied(*parts, mesh, window)
+        return result, moved
     if slid:
         return result, bound(use.arrays, mesh)
     reducing = scheme.roles and "whole" not in scheme.roles.values()
