@@ -25,7 +25,8 @@ KINDS: Final = ("sum", "max", "min")
 class Call:
     """A sample call, unsharded. equation: as traced, with the results' types. operands: the types of its operands,
     literals aside. target: the parameter by which a caller asks for a sharding, `""` for none. asked: whether a
-    sharding is always asked for. axes: the manual axes that it names."""
+    sharding is always asked for. axes: the manual axes that it names. handed: whether a sharding that is asked for says
+    how an operand or result is handed over, and the result's type is that of a body."""
 
     primitive: str
     note: str
@@ -34,6 +35,7 @@ class Call:
     target: str = ""
     asked: bool = False
     axes: Axes = ()
+    handed: bool = False
 
     @property
     def name(self) -> str:
@@ -181,7 +183,7 @@ def our_verdict(call: Call, equation: Equation, cell: Cell, theirs: Verdict, mes
 
 
 def _inferred(call: Call, equation: Equation, cell: Cell, mesh: Mesh) -> Verdict:
-    if cell.target is not None:
+    if cell.target is not None and not call.handed:
         printed = (cell.target, *equation.types[1:])
         return judge(call, equation, cell, printed, mesh)  # type: ignore[arg-type]
     found = judge(call, equation, cell, None, mesh)

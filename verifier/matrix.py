@@ -131,9 +131,8 @@ def _compare_on(call: probe.Traced, mesh: Mesh, most: int, found: Matrix) -> Non
     mode = mesh.axes[0].mode.value
     chosen = cells(call.call, mesh, probe.KINDS, most)
     theirs = probe.evaluate(call, chosen, mesh)
-    asked = probe.asked_in_our_terms(call, dict.fromkeys(cell.target for cell in chosen), mesh)
-    for cell, verdict in zip(chosen, theirs, strict=True):
-        ours = our_verdict(call.call, asked[cell.target], cell, verdict, mesh)
+    for cell, verdict, equation in zip(chosen, theirs, probe.equations(call, chosen, mesh), strict=True):
+        ours = our_verdict(call.call, equation, cell, verdict, mesh)
         found.cells += 1
         if ours.refusal is not None and ours.refusal.code.startswith("unmodelled"):
             found.unmodelled += 1

@@ -44,13 +44,14 @@ def test_entries_still_differ(part: matrix.Matrix) -> None:
     """All but those whose cells are too few to be drawn: they are looked for among all cells of their primitives."""
     rare = {name for entry in part.idle for one in entry.patterns for name in one.primitives or ["mul"]}
     if rare:
-        again = compare(sorted(rare & {call.call.primitive for call in probe.calls()}), most=400)
+        again = compare(sorted(rare & {call.call.primitive for call in probe.calls()}), most=2000)
         assert [entry.title for entry in part.idle if not again.covered[entry.number]] == []
     assert len(part.idle) < 6
 
 
 def test_leaks_are_counted_apart(part: matrix.Matrix) -> None:
-    assert part.crashes.keys() == {"AssertionError"}
+    assert part.crashes.keys() <= {"AssertionError", "AttributeError"}
+    assert part.crashes["AssertionError"] > 100
 
 
 def test_every_primitive_of_jax_with_a_rule_has_a_sample_call() -> None:
@@ -62,17 +63,18 @@ def test_every_primitive_of_jax_with_a_rule_has_a_sample_call() -> None:
     assert (theirs & rules) - sampled == WITHOUT
 
 
-#: primitives that JAX defines and that no function on arrays comes to: a sum of untracked types, a scalar without
-#: contents, a broadcast inside kernels. What is started is typed as the collective that it starts
-WITHOUT = {"psum", "empty2", "broadcast_to"}
+#: primitives that JAX defines and that no public function on arrays comes to: a sum of untracked types, a scalar
+#: without contents, a broadcast inside kernels, steps of a QR decomposition. What is started is typed as the collective
+#: that it starts
+WITHOUT = {"psum", "empty2", "broadcast_to", "geqrf", "geqp3", "select_and_scatter"}
 
 
 def test_a_wrong_declaration_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A negation that were not linear would refuse what JAX accepts, and no entry says that this is JAX's fault."""
-    assert not compare(["neg"]).unexplained
-    monkeypatch.setitem(TABLE, "neg", replace(TABLE["neg"], linearity="/ x"))
-    found = compare(["neg"], (ONE,)).unexplained
-    assert {str(one.cell) for one in found} == {"(f32[8,8]{U:X})", "(f32[]{U:X})"}
+    """A transpose that were not linear would refuse what JAX accepts, and no entry says that this is JAX's fault."""
+    assert not compare(["transpose"]).unexplained
+    monkeypatch.setitem(TABLE, "transpose", replace(TABLE["transpose"], linearity="/ x"))
+    found = compare(["transpose"], (ONE,)).unexplained
+    assert {str(one.cell) for one in found} == {"(f32[8,8]{U:X})"}
 
 
 def test_a_repaired_difference_is_seen() -> None:
@@ -84,7 +86,8 @@ def test_a_repaired_difference_is_seen() -> None:
 
 
 def test_verdicts_do_not_depend_on_sizes() -> None:
-    """Neither ours nor JAX's: along an axis of size 1 each cell is typed as along one of size 2."""
+    """Neither ours nor JAX's: along an axis of size 1 each cell is typed as along one of size 2. (The older release
+    has it otherwise for some convolutions and reshapes: there ours are held together where JAX's are the same.)"""
     small = next(mesh for mesh in MESHES if mesh.size(mesh.by_name) == 2 and len(mesh.axes) == 2)
     for call in probe.calls():
         if call.call.axes or call.call.primitive not in TABLE:
@@ -92,14 +95,17 @@ def test_verdicts_do_not_depend_on_sizes() -> None:
         chosen = cells(call.call, TWO, probe.KINDS, 12)
         verdicts = []
         for mesh in (TWO, small):
-            asked = probe.asked_in_our_terms(call, [cell.target for cell in chosen], mesh)
+            made = probe.equations(call, chosen, mesh)
             theirs = probe.evaluate(call, chosen, mesh)
             ours = [
-                our_verdict(call.call, asked[cell.target], cell, verdict, mesh)
-                for cell, verdict in zip(chosen, theirs, strict=True)
+                our_verdict(call.call, equation, cell, verdict, mesh)
+                for equation, cell, verdict in zip(made, chosen, theirs, strict=True)
             ]
             verdicts.append([(str(one.types), str(other.types)) for one, other in zip(ours, theirs, strict=True)])
-        assert verdicts[0] == verdicts[1], call.call.name
+        together = list(zip(*verdicts, strict=True))
+        if jax.__version_info__ < (0, 12):
+            together = [(one, other) for one, other in together if one[1] == other[1]]
+        assert together == [(one, one) for one, _ in together], call.call.name
 
 
 def test_states_along_one_axis_and_two() -> None:
@@ -136,11 +142,11 @@ def test_the_command() -> None:
 
 
 def test_the_command_fails_on_what_is_unexplained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TABLE, "neg", replace(TABLE["neg"], linearity="/ x"))
-    result = run("--matrix", "--primitive", "neg")
+    monkeypatch.setitem(TABLE, "transpose", replace(TABLE["transpose"], linearity="/ x"))
+    result = run("--matrix", "--primitive", "transpose")
     assert result.exit_code == 1
-    assert "unexplained: neg (f32[8,8]{U:X}) on X=2\n    we say   refuses: state" in result.output
-    assert json.loads(run("--matrix", "--primitive", "neg", "--json").output)["unexplained"]
+    assert "unexplained: transpose (f32[8,8]{U:X}) on X=2\n    we say   refuses: state" in result.output
+    assert json.loads(run("--matrix", "--primitive", "transpose", "--json").output)["unexplained"]
 
 
 @pytest.mark.parametrize(

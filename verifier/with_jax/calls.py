@@ -20,7 +20,8 @@ Operand: TypeAlias = "tuple[str, tuple[int, ...]]"
 class Sample(NamedTuple):
     """One call. primitive: the name of the primitive that `function`, traced at the operands, comes to. note: what
     tells it from other samples of the primitive. axes: the manual axes that the call names; then `state` is the state
-    along them in which it takes its operand. asked: whether it is always told a sharding, and traced on a mesh."""
+    along them in which it takes its operand. asked: whether it is always told a sharding, and traced on a mesh. handed:
+    the parameter that says how an operand or a result is handed over; `function` takes it as its last argument."""
 
     primitive: str
     function: Callable[..., Any]
@@ -29,6 +30,7 @@ class Sample(NamedTuple):
     axes: tuple[str, ...] = ()
     state: str = ""
     asked: bool = False
+    handed: str = ""
 
 
 SQUARE: Final = (8, 8)
@@ -149,6 +151,7 @@ def _reducing() -> Iterator[Sample]:
     yield Sample("sort", lambda x: lax.sort(x, dimension=0), (FLOAT,))
     yield Sample("sort", lambda x, y: lax.sort((x, y), dimension=0), (FLOAT, FLOAT), "of two")
     yield Sample("reduce", lambda x: [lax.reduce(x, np.float32(5), lambda a, b: a + b + 0.0, (0,))], (FLOAT,))
+    yield Sample("approx_top_k", lambda x: lax.approx_max_k(x, 2), (FLOAT,))
     yield Sample("top_k", lambda x: lax.top_k(x, 2), (FLOAT,))
 
 
@@ -201,7 +204,14 @@ def _random() -> Iterator[Sample]:
 def _moving() -> Iterator[Sample]:
     yield Sample("name", lambda x: checkpoint_name(x, "kept"), (FLOAT,))
     yield Sample("optimization_barrier", lax.optimization_barrier, (FLOAT,))
+    for name in ("in_shardings", "out_shardings"):
+        yield Sample("jit", _handing(name), (FLOAT,), f"with {name}", asked=True, handed=name)
+    yield Sample("sharding_constraint", lax.with_sharding_constraint, (FLOAT,), asked=True, handed="sharding")
     yield Sample("reshard", lambda x: jax.sharding.reshard(x, jax.P("X")), (FLOAT,), asked=True)
+
+
+def _handing(name: str) -> Callable[..., Any]:
+    return lambda x, sharding: jax.jit(primitives.copy_p.bind, **{name: sharding})(x)
 
 
 def _collective() -> Iterator[Sample]:
@@ -236,7 +246,55 @@ def _over(axes: tuple[str, ...]) -> Iterator[tuple[str, str, Callable[..., Any]]
     yield "axis_index", "", lambda: lax.axis_index(axes)
 
 
-FAMILIES: Final = (_elementwise, _shaping, _reducing, _contracting, _indexing, _random, _moving, _collective)
+def _windowed() -> Iterator[Sample]:
+    pooled = {"sum": (lax.add, 0.0), "max": (lax.max, -jnp.inf), "min": (lax.min, jnp.inf)}
+    for name, (monoid, start) in pooled.items():
+        yield Sample(f"reduce_window_{name}", _pool(monoid, start), (FLOAT,))
+    yield Sample(
+        "reduce_window",
+        lambda x, start: lax.reduce_window(x, start, lambda a, b: a * b + 1, (2, 1), (2, 1), "VALID"),
+        (FLOAT, NUMBER),
+    )
+    pool = _pool(*pooled["max"])
+    yield Sample("select_and_scatter_add", lambda x, t: jax.vjp(pool, x)[1](t), (FLOAT, ("float32", (4, 8))))
+    yield Sample("select_and_gather_add", lambda x, t: jax.jvp(pool, (x,), (t,)), (FLOAT, FLOAT))
+
+
+def _pool(monoid: Any, start: float) -> Callable[[Any], Any]:
+    return lambda x: lax.reduce_window(x, start, monoid, (2, 1), (2, 1), "VALID")
+
+
+def _decomposing() -> Iterator[Sample]:
+    """Linear algebra, of a batch of matrices; and transforms."""
+    matrices, vectors = ("float32", (8, 8, 8)), ("float32", SQUARE)
+    for name in ("cholesky", "eigh", "hessenberg", "lu", "qr", "svd", "schur", "tridiagonal", "eig"):
+        yield Sample(name, getattr(lax.linalg, name), (matrices,))
+    yield Sample("householder_product", lax.linalg.householder_product, (matrices, vectors))
+    yield Sample("cholesky_update", lax.linalg.cholesky_update, (FLOAT, ("float32", (8,))))
+    yield Sample("lu_pivots_to_permutation", lambda x: lax.linalg.lu_pivots_to_permutation(x, 8), (WHOLE,))
+    yield Sample("ormqr", lax.linalg.ormqr, (matrices, vectors, matrices))
+    yield Sample(
+        "symmetric_product", lambda x, c: lax.linalg.symmetric_product(x, c, alpha=2.0, beta=3.0), (matrices, matrices)
+    )
+    yield Sample(
+        "triangular_solve", lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True), (matrices, matrices)
+    )
+    yield Sample("tridiagonal_solve", lax.linalg.tridiagonal_solve, (vectors, vectors, vectors, matrices))
+    yield Sample("fft", lambda x: lax.fft(x, "fft", (8,)), (("complex64", SQUARE),))
+
+
+FAMILIES: Final = (
+    _elementwise,
+    _shaping,
+    _reducing,
+    _contracting,
+    _indexing,
+    _windowed,
+    _decomposing,
+    _random,
+    _moving,
+    _collective,
+)
 
 
 def samples() -> Iterator[Sample]:

@@ -6,7 +6,7 @@ each combination of types, all in one trace: that is what `jax.jit` does with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from jax.extend.core import Literal
 from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Equation, Parameters
+from calculus.programs import Equation, Parameters, Program
 from calculus.types import DTYPES, ArrayType, Type, array_type
 from grammar.leaves import type_of
 from verifier.cells import Call, Cell, Refusal, Verdict
@@ -51,7 +51,9 @@ class Traced:
         """JAX's parameters, with the target put in."""
         if target is None:
             return dict(self.eqn.params)
-        return {**self.eqn.params, self.call.target: NamedSharding(abstract(mesh), spec(target))}
+        sharding = NamedSharding(abstract(mesh), spec(target))
+        several = isinstance(self.eqn.params[self.call.target], tuple)
+        return {**self.eqn.params, self.call.target: (sharding,) if several else sharding}
 
 
 def traced(sample: Sample) -> Traced | None:
@@ -62,14 +64,15 @@ def traced(sample: Sample) -> Traced | None:
         return None
     conversion = Conversion(None, printed=False)
     (equation,) = conversion.equations((eqn,))
-    target = "" if sample.axes else next((name for name in TARGETS if name in eqn.params), "")
+    target = sample.handed or ("" if sample.axes else next((name for name in TARGETS if name in eqn.params), ""))
     operands = tuple(
         array_type(type.dtype, type.shape) if isinstance(type, ArrayType) else type
         for type in (conversion.type(atom) for atom in eqn.invars if type_of_atom(atom) is not Literal)
     )
     literal = len(operands) < len(eqn.invars) and len(program.eqns) == 1
-    call = Call(eqn.primitive.name, sample.note, equation, operands, target, sample.asked, sample.axes)
-    return Traced(eqn, call, conversion, sample.function if literal else None)
+    handed = bool(sample.handed)
+    call = Call(eqn.primitive.name, sample.note, equation, operands, target, sample.asked, sample.axes, handed)
+    return Traced(eqn, call, conversion, sample.function if literal or handed else None)
 
 
 type_of_atom: Final = type
@@ -78,9 +81,12 @@ type_of_atom: Final = type
 def _program(sample: Sample) -> Any:
     """The jaxpr of a sample: without a mesh, but for what names one."""
     types = [array_type(name, shape) for name, shape in sample.operands]
+    if sample.handed:
+        hint = NamedSharding(AbstractMesh((1,), ("X",), axis_types=(jax.sharding.AxisType.Auto,)), PartitionSpec())
+        structs = [jax.ShapeDtypeStruct(*one) for one in _shaped(sample)]
+        return opened(jax.make_jaxpr(lambda x: sample.function(x, hint))(*structs))
     if not sample.axes and not sample.asked:
-        structs = [jax.ShapeDtypeStruct(shape, _dtype(name)) for name, shape in sample.operands]
-        return opened(jax.make_jaxpr(sample.function)(*structs))
+        return opened(jax.make_jaxpr(sample.function)(*(jax.ShapeDtypeStruct(*one) for one in _shaped(sample))))
     where = AbstractMesh((2, 2), ("X", "Y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
     with jax.sharding.use_abstract_mesh(where):
         if sample.asked:
@@ -101,6 +107,10 @@ def _program(sample: Sample) -> Any:
 
         mapped = jax.shard_map(inner, mesh=where, in_specs=(inside,) * len(structs), out_specs=())
         return opened(jax.jit(mapped).trace(*structs).jaxpr)
+
+
+def _shaped(sample: Sample) -> list[tuple[tuple[int, ...], Any]]:
+    return [(shape, _dtype(name)) for name, shape in sample.operands]
 
 
 def calls() -> list[Traced]:
@@ -225,29 +235,42 @@ def _bind(call: Traced, cell: Cell, known: dict[ArrayType, Any], mesh: Mesh) -> 
             if isinstance(operand, Exception):
                 raise operand
         if call.function is not None:  # what becomes of a literal is decided by the function around the primitive
-            result = call.function(*(known[type] for type in cell.operands))
+            handed = (NamedSharding(abstract(mesh), spec(cell.target)),) if cell.target is not None else ()
+            result = call.function(*(known[type] for type in cell.operands), *handed)
         else:
             result = call.eqn.primitive.bind(*operands, **call.asked(cell.target, mesh))
     except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
         name = type(error).__name__
         return Verdict(None, Refusal(name, str(error).partition("\n")[0][:400], crash=name not in REFUSALS))
-    results = result if call.eqn.primitive.multiple_results else [result]
+    results = result if call.eqn.primitive.multiple_results and not call.call.handed else [result]
     return Verdict(tuple(map(ours, results)))
 
 
-def asked_in_our_terms(
-    call: Traced, targets: Iterable[ArrayType | None], mesh: Mesh
-) -> dict[ArrayType | None, Equation]:
-    """The call's equation with each of the targets in its parameters, where they are printed."""
-    made: dict[ArrayType | None, Equation] = {}
-    equation = call.call.equation
-    for target in targets:
-        held = equation.parameters
-        if target is not None and call.call.target in held:
-            value = call.conversion.value(call.call.target, call.asked(target, mesh)[call.call.target])
-            items = ((name, value if name == call.call.target else held[name]) for name in held)
-            held = Parameters(tuple(items))
-        made[target] = Equation(
-            equation.primitive, held, equation.inputs, equation.binders, equation.types, equation.line
-        )
-    return made
+def equations(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Equation]:
+    """The call's equation for each cell in our terms: with its target among the parameters, where that is printed; and
+    of a call with a body, that body at the cell's types."""
+    made: dict[Any, Equation] = {}
+    for cell in cells:
+        key = cell if call.call.handed else cell.target
+        if key not in made:
+            made[key] = _equation(call, cell, mesh)
+    return [made[cell if call.call.handed else cell.target] for cell in cells]
+
+
+def _equation(call: Traced, cell: Cell, mesh: Mesh) -> Equation:
+    equation, name = call.call.equation, call.call.target
+    held = dict(equation.parameters.items_in_order)
+    if call.call.handed:
+        (type,) = cell.operands
+        held = {key: _at(value, type) if isinstance(value, Program) else value for key, value in held.items()}
+    if cell.target is not None and (name in held or call.call.handed):
+        held[name] = call.conversion.value(name, call.asked(cell.target, mesh)[name])
+    return Equation(
+        equation.primitive, Parameters(tuple(held.items())), equation.inputs, equation.binders, equation.types
+    )
+
+
+def _at(body: Program, type: ArrayType) -> Program:
+    """A body that copies its operand, at another type."""
+    copies = tuple(Equation(one.primitive, one.parameters, one.inputs, one.binders, (type,)) for one in body.equations)
+    return Program((), (), body.inputs, (type,), copies, body.outputs)
