@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from calculus.bodies import Result, Several, agree, counted, settle, undetermined
+from calculus.bodies import Result, Several, agree, counted, program_of, settle, undetermined
 from calculus.communication import move
 from calculus.cotangents import cotangent
 from calculus.effects import Inner
@@ -49,30 +49,8 @@ def shard_map(
     that are manual in both.
     """
     parameters = equation.parameters
-    outer = mesh(required(parameters, "mesh"), "mesh")
-    program = body(required(parameters, "jaxpr"))
-    if outer is None or program is None:
-        raise refuse("bad-parameter", "a shard_map has a mesh and a body", place=Place("parameter", name="mesh"))
-    as_given(outer, scope.meshes, "mesh")
-    manual = outer.in_order(names(required(parameters, "newly_manual_axes"), "newly_manual_axes"))
-    for axis in manual:
-        if axis not in outer:
-            raise refuse(
-                "unknown-axis",
-                f"newly_manual_axes names {axis}, and the mesh is ({outer})",
-                place=Place("parameter", name="newly_manual_axes"),
-            )
-        if scope.mesh.mode(axis) is AxisMode.MANUAL:
-            raise refuse(
-                "boundary-spec",
-                f"newly_manual_axes names {axis}, and the code around is manual over {axis} already",
-                because=f"a device has one coordinate along {axis}, and the values here are those of one coordinate",
-                help=f"leave {axis} out of the inner shard_map",
-                place=Place("parameter", name="newly_manual_axes"),
-            )
-    tracked = flag(parameters, "check_vma")
-    around = [axis.name for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL and axis.name in outer]
-    inner_mesh = outer.with_modes(dict.fromkeys((*around, *manual), AxisMode.MANUAL), tracked)
+    outer, manual, around, inner_mesh = frame(equation, scope)
+    program, tracked = program_of(equation, "jaxpr"), inner_mesh.tracked
     ins = _specs(parameters, "in_specs", len(operands))
     outs = _specs(parameters, "out_specs", len(program.outputs))
     kind = kind_of([*ins, *outs], tracked)
@@ -127,6 +105,34 @@ def shard_map(
         results.append(printed if result is None else result)
     label = "shard_map" if tracked else "shard_map (check_vma=False)"
     return Typing(tuple(results)), (Inner(checked, 1, label),), False  # type: ignore[arg-type]
+
+
+def frame(equation: Equation, scope: Scope) -> tuple[Mesh, Axes, list[str], Mesh]:
+    """The mesh of a shard_map, the axes that it makes manual, those that are so already, and the mesh inside."""
+    parameters = equation.parameters
+    outer = mesh(required(parameters, "mesh"), "mesh")
+    if outer is None or body(required(parameters, "jaxpr")) is None:
+        raise refuse("bad-parameter", "a shard_map has a mesh and a body", place=Place("parameter", name="mesh"))
+    as_given(outer, scope.meshes, "mesh")
+    manual = outer.in_order(names(required(parameters, "newly_manual_axes"), "newly_manual_axes"))
+    for axis in manual:
+        if axis not in outer:
+            raise refuse(
+                "unknown-axis",
+                f"newly_manual_axes names {axis}, and the mesh is ({outer})",
+                place=Place("parameter", name="newly_manual_axes"),
+            )
+        if scope.mesh.mode(axis) is AxisMode.MANUAL:
+            raise refuse(
+                "boundary-spec",
+                f"newly_manual_axes names {axis}, and the code around is manual over {axis} already",
+                because=f"a device has one coordinate along {axis}, and the values here are those of one coordinate",
+                help=f"leave {axis} out of the inner shard_map",
+                place=Place("parameter", name="newly_manual_axes"),
+            )
+    tracked = flag(parameters, "check_vma")
+    around = [axis.name for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL and axis.name in outer]
+    return outer, manual, around, outer.with_modes(dict.fromkeys((*around, *manual), AxisMode.MANUAL), tracked)
 
 
 def _settled(

@@ -234,30 +234,38 @@ class Checker:
         if "_" in equation.inputs and any(isinstance(operand, Several) for operand in operands):
             return self._judge_several(equation, operands, scope)
         try:
-            self._printed_well(equation, scope)
-            self._meshes_agree(equation, scope)
             if None in operands:
                 # A refusal before this one left an operand without a type.
+                self._printed_well(equation, scope)
+                self._meshes_agree(equation, scope)
                 return Typing(equation.types), ()  # type: ignore[arg-type]
-            known = cast("Sequence[Operand]", operands)
-            primitive = TABLE.get(equation.primitive)
-            if primitive is None:
-                from calculus.forms import form
-
-                typing, inner, memoised = form(self, equation, known, scope)
-            else:
-                mesh = scope.common_mesh(equation, known) if scope.others else scope.mesh
-                typing = has_type(primitive, equation.parameters, known, equation.types, mesh)
-                if None in equation.types:
-                    self._inferred_well(equation, typing, scope)
-                inner, memoised = (), True
-            if memoised:
-                scope.judged[key] = typing, inner
-            return typing, inner
+            return self.judge(equation, cast("Sequence[Operand]", operands), scope, key)
         except Refused as refused:
             self.refuse(refused.refusal, equation)
             types = tuple(_open_if_ill_formed(type, scope) for type in equation.types)
             return Typing(types), ()  # type: ignore[arg-type]
+
+    def judge(
+        self, equation: Equation, operands: Sequence[Operand], scope: Scope, key: tuple[object, ...]
+    ) -> tuple[Typing, tuple[Inner, ...]]:
+        """The judgment of one equation on operands whose types are known, and the bodies inside it; remembered in the
+        scope under `key`. Raises `Refused`; what is refused inside a body is recorded instead."""
+        self._printed_well(equation, scope)
+        self._meshes_agree(equation, scope)
+        primitive = TABLE.get(equation.primitive)
+        if primitive is None:
+            from calculus.forms import form
+
+            typing, inner, memoised = form(self, equation, operands, scope)
+        else:
+            mesh = scope.common_mesh(equation, operands) if scope.others else scope.mesh
+            typing = has_type(primitive, equation.parameters, operands, equation.types, mesh)
+            if None in equation.types:
+                self._inferred_well(equation, typing, scope)
+            inner, memoised = (), True
+        if memoised:
+            scope.judged[key] = typing, inner
+        return typing, inner
 
     def _judge_several(
         self, equation: Equation, operands: Sequence[Given], scope: Scope

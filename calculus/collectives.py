@@ -2,7 +2,8 @@
 
 Along the axes that it names, a primitive takes every operand from one state to another; along all others the state
 stays. A row's transpose is the row that goes back between the cotangent states: pvary (N to V) and psum_invariant (V to
-N), preduced (N to R) and unreduced_psum (U to N), vary_unreduced_cast (V to U) and reduced_vary_cast (R to V).
+N), preduced (N to R) and unreduced_psum (U to N), vary_unreduced_cast (V to U) and reduced_vary_cast (R to V). It is
+named, and a test holds it against the states; a maximum and a minimum have none.
 """
 
 from __future__ import annotations
@@ -35,14 +36,15 @@ from calculus.uses import Operand, literal_fits
 class Row(NamedTuple):
     """before, after: the state along the named axes (`""` for no operand). kind: the collective, `""` for a free cast.
     move: what happens to dims: `""` nothing, `gather`, `scatter` or `exchange`. axes: the parameter that names them.
-    joined: how pieces are joined, where it reduces: `sum`, `max` or `min`. future: whether the result is on its way,
-    and another primitive waits for it."""
+    transpose: the row that goes back, `""` where there is none. joined: how pieces are joined, where it reduces: `sum`,
+    `max` or `min`. future: whether the result is on its way, and another primitive waits for it."""
 
     before: str
     after: str
     kind: str = ""
     move: str = ""
     axes: str = "axes"
+    transpose: str = ""
     joined: str = "sum"
     future: bool = False
 
@@ -50,28 +52,28 @@ class Row(NamedTuple):
 # fmt: off
 _AT_ONCE: Final[dict[str, Row]] = {
     # casts: free
-    "pvary":                     Row("N", "V"),
-    "preduced":                  Row("N", "R"),
-    "reduced_vary_cast":         Row("R", "V"),
-    "reduced_vary_cast_p":       Row("R", "V"),
-    "vary_unreduced_cast":       Row("V", "U"),
-    "vary_unreduced_cast_p":     Row("V", "U"),
+    "pvary":                     Row("N", "V", transpose="psum_invariant"),
+    "preduced":                  Row("N", "R", transpose="unreduced_psum"),
+    "reduced_vary_cast":         Row("R", "V", transpose="vary_unreduced_cast"),
+    "reduced_vary_cast_p":       Row("R", "V", transpose="vary_unreduced_cast"),
+    "vary_unreduced_cast":       Row("V", "U", transpose="reduced_vary_cast"),
+    "vary_unreduced_cast_p":     Row("V", "U", transpose="reduced_vary_cast"),
     # reductions
-    "psum":                      Row("V", "N", ALL_REDUCE),
-    "psum_invariant":            Row("V", "N", ALL_REDUCE),
+    "psum":                      Row("V", "N", ALL_REDUCE, transpose="pvary"),
+    "psum_invariant":            Row("V", "N", ALL_REDUCE, transpose="pvary"),
     "pmax":                      Row("V", "N", ALL_REDUCE, joined="max"),
     "pmin":                      Row("V", "N", ALL_REDUCE, joined="min"),
-    "unreduced_psum":            Row("U", "N", ALL_REDUCE),
+    "unreduced_psum":            Row("U", "N", ALL_REDUCE, transpose="preduced"),
     "unreduced_pmax":            Row("U", "N", ALL_REDUCE, joined="max"),
     "unreduced_pmin":            Row("U", "N", ALL_REDUCE, joined="min"),
-    "reduce_scatter":            Row("V", "V", REDUCE_SCATTER, "scatter", "axis_name"),
-    "unreduced_reduce_scatter":  Row("U", "V", REDUCE_SCATTER, "scatter", "axis_name"),
+    "reduce_scatter":            Row("V", "V", REDUCE_SCATTER, "scatter", "axis_name", "all_gather"),
+    "unreduced_reduce_scatter":  Row("U", "V", REDUCE_SCATTER, "scatter", "axis_name", "all_gather_reduced"),
     # moves
-    "all_gather":                Row("V", "V", ALL_GATHER, "gather", "axis_name"),
+    "all_gather":                Row("V", "V", ALL_GATHER, "gather", "axis_name", "reduce_scatter"),
     "all_gather_invariant":      Row("V", "N", ALL_GATHER, "gather", "axis_name"),
-    "all_gather_reduced":        Row("V", "R", ALL_GATHER, "gather", "axis_name"),
-    "all_to_all":                Row("V", "V", ALL_TO_ALL, "exchange", "axis_name"),
-    "ppermute":                  Row("V", "V", PERMUTE, "", "axis_name"),
+    "all_gather_reduced":        Row("V", "R", ALL_GATHER, "gather", "axis_name", "unreduced_reduce_scatter"),
+    "all_to_all":                Row("V", "V", ALL_TO_ALL, "exchange", "axis_name", "all_to_all"),
+    "ppermute":                  Row("V", "V", PERMUTE, "", "axis_name", "ppermute"),
     "pbroadcast":                Row("V", "V", BROADCAST, "", "axis_name"),
     # a device's own coordinate
     "axis_index":                Row("", "V", "", "", "axis_name"),
@@ -85,7 +87,7 @@ _STARTED: Final = (
 
 COLLECTIVES: Final[dict[str, Row]] = {
     **_AT_ONCE,
-    **{f"{name}_start": _AT_ONCE[name]._replace(future=True) for name in _STARTED},
+    **{f"{name}_start": _AT_ONCE[name]._replace(transpose="", future=True) for name in _STARTED},
 }
 """The casts and collectives by name; those that are started here and waited for elsewhere (`calculus.exchanges`)
 communicate where they start."""

@@ -91,7 +91,7 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     name = equation.parameters.get("name")
     label = f"{equation.primitive} {name}" if isinstance(name, str) else equation.primitive
     check_formats(equation.parameters, operands, equation.types)
-    inside = checker.scope_on(_context(equation, scope), scope)
+    inside = checker.scope_on(context(equation, scope), scope)
     checked = enter(checker, program, inside, operands, label)
     types = leave(checker, equation, checked.types, label)
     if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
@@ -101,7 +101,7 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     return Typing(types, asked.moves), (inner,), True  # type: ignore[arg-type]
 
 
-def _context(equation: Equation, scope: Scope) -> Mesh:
+def context(equation: Equation, scope: Scope) -> Mesh:
     """The mesh that a call sets for its body: its sizes must be those given, its modes are its own, except that what is
     manual stays so (JAX prints the modes outside the shard_map). Seeds B8, B9."""
     found = mesh(equation.parameters.get("ctx_mesh"), "ctx_mesh")

@@ -47,10 +47,10 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     counted(checked.types, equation, label)
     befores = inputs_of(checked.program, len(slices))[constants : constants + carries]
     after = carried(checker, befores, checked.types[:carries], label, constants, scope)
-    printed = [_slice_type(type) for type in equation.types[carries:]]
+    printed = [slice_type(type) for type in equation.types[carries:]]
     kept = [settle(checker, result, wanted) for result, wanted in zip(checked.types[carries:], printed, strict=True)]
-    stacked = [_stacked(type, length) or result for type, result in zip(kept, checked.types[carries:], strict=True)]
-    types = leave(checker, equation, (*after, *stacked), label)
+    stacks = [stacked(type, length) or result for type, result in zip(kept, checked.types[carries:], strict=True)]
+    types = leave(checker, equation, (*after, *stacks), label)
     return Typing(types), (Inner(checked, times, label, carry=(constants, carries)),), False  # type: ignore[arg-type]
 
 
@@ -74,7 +74,8 @@ def _slice_of(operand: Operand, length: Value, index: int) -> Operand:
     return _with_dims(type, type.shape[1:], type.axes[1:])
 
 
-def _stacked(type: Type | None, length: Value) -> Type | None:
+def stacked(type: Type | None, length: Value) -> Type | None:
+    """The type of what every iteration gives, on a new leading dim that is whole on every device."""
     if type is not None and not isinstance(type, ArrayType):
         raise refuse(
             "dtype",
@@ -88,7 +89,7 @@ def _stacked(type: Type | None, length: Value) -> Type | None:
     return _with_dims(type, (size, *type.shape), ((), *type.axes))
 
 
-def _slice_type(type: Type | None) -> Type | None:
+def slice_type(type: Type | None) -> Type | None:
     """The type of one iteration's part of a stacked result; of what cannot be one, itself."""
     return _with_dims(type, type.shape[1:], type.axes[1:]) if isinstance(type, ArrayType) and type.shape else type
 
@@ -145,15 +146,20 @@ def parts(tree: Value) -> tuple[Value, ...]:
     return tuple(tree) if isinstance(tree, (tuple, list)) else ()
 
 
-def count_leaves(tree: Value) -> int:
-    """The number of leaves: `None` where a tree stands for values, `*` inside a PyTreeDef."""
+def count_leaves(tree: Value, without: str = "") -> int:
+    """The number of leaves: `None` where a tree stands for values, `*` inside a PyTreeDef. Of two trees in one,
+    `RightsOnly(...)` has the leaves that are not in a `Left(...)`."""
     if tree is None or (isinstance(tree, Word) and tree == "*"):
         return 1
     if isinstance(tree, Call):
+        if tree.name == without:
+            return 0
+        without = "Left" if tree.name == "RightsOnly" else without
         if tree.name == "Pytree":
             values = tree.keyword("vals")
-            return len(values) if isinstance(values, (tuple, list)) else count_leaves(values)
-        return sum(map(count_leaves, tree.arguments))
+            items = values if isinstance(values, (tuple, list)) else (values,)
+            return sum(not (isinstance(one, Call) and one.name == without) for one in items)
+        return sum(count_leaves(one, without) for one in tree.arguments)
     if isinstance(tree, (tuple, list)):
-        return sum(map(count_leaves, tree))
+        return sum(count_leaves(one, without) for one in tree)
     raise bad("ft_in", str(tree), "trees of None")

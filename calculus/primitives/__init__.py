@@ -1,4 +1,5 @@
-"""THE TABLE: one declaration per primitive, by family. To add one, add its line to a family."""
+"""THE TABLE: one declaration per primitive, by family. To add one, add its line to a family; what it takes to
+differentiate it, where the declaration does not say it, to `calculus.primitives.differentials`."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from calculus.primitives.contraction import CONTRACTION
 from calculus.primitives.convolution import CONVOLUTION
 from calculus.primitives.creation import CREATION
 from calculus.primitives.declaration import Primitive
+from calculus.primitives.differentials import differentiable
 from calculus.primitives.elementwise import ELEMENTWISE
 from calculus.primitives.fourier import FOURIER
 from calculus.primitives.gathering import GATHERING
@@ -39,4 +41,6 @@ _FAMILIES = (
     RANDOMNESS,
 )
 
-TABLE: Final[dict[str, Primitive]] = {primitive.name: primitive for family in _FAMILIES for primitive in family}
+TABLE: Final[dict[str, Primitive]] = {
+    primitive.name: differentiable(primitive) for family in _FAMILIES for primitive in family
+}

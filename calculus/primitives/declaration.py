@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from calculus.formulas import Formula, read_row
 from calculus.parameters import bad
 from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
@@ -73,6 +74,10 @@ class Primitive:
     sized: the parameter that lists a size for each dim of an array, and whose: `slice_sizes x`, `new_sizes result`. On
         blocks it lists the blocks' sizes. Or the parameters on blocks, from those of the whole, the operands' shapes
         and the blocks' shapes.
+    derivative: of the operands in which it is not linear, and of those that are linear beside others, in the notation
+        of `calculus.formulas`; where none is written for an operand, it is not differentiated.
+    adjoint: the transpose in a linear operand, in the same notation, where the scheme does not say it: of a primitive
+        that looks along dims. The operand's position tells rows of a variadic operand apart.
     """
 
     name: str
@@ -86,10 +91,22 @@ class Primitive:
     joins: str | Callable[[Site], str] = ""
     window: str = ""
     sized: str | OnBlocks = ""
+    derivative: str | Callable[[Site], str] = ""
+    adjoint: str | Callable[[Site, int], str] = ""
 
     def signature(self, site: Site) -> str:
         """The linearity signature at a site."""
         return self.linearity if isinstance(self.linearity, str) else self.linearity(site)
+
+    def derivatives_at(self, site: Site) -> Mapping[str, Formula]:
+        """The derivatives that are written, by operand."""
+        text = self.derivative if isinstance(self.derivative, str) else self.derivative(site)
+        return read_row(text, operand_names(self, len(site.shapes))) if text else {}
+
+    def adjoints_at(self, site: Site, position: int) -> Mapping[str, Formula]:
+        """The transposes that are written, by operand; `position` is that of the one that is wanted."""
+        text = self.adjoint if isinstance(self.adjoint, str) else self.adjoint(site, position)
+        return read_row(text, operand_names(self, len(site.shapes))) if text else {}
 
     def joins_at(self, site: Site) -> str:
         """The joins at a site."""
@@ -108,6 +125,16 @@ def _signature(linearity: str, operands: tuple[str, ...], joins: str, count: int
         several = range(count - len(operands) + 1)
         operands = (*operands[:-1], *(f"{last.removesuffix('...')}{number}" for number in several))
     return Signature.parse(linearity, operands, joins).of(count)
+
+
+def operand_names(primitive: Primitive, count: int) -> tuple[str, ...]:
+    """The operands' names in one use, a variadic one spread out: `x0`, `x1`."""
+    extra = count - len(primitive.operands)
+    found: list[str] = []
+    for name in primitive.operands:
+        plain = name.removesuffix("...")
+        found += [plain] if plain == name else [f"{plain}{number}" for number in range(extra + 1)]
+    return tuple(found)
 
 
 def joins_on(**said: str) -> Callable[[Site], str]:

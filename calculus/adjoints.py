@@ -1,0 +1,326 @@
+"""Adjoints of the table: the transpose of one equation in one operand, derived from the scheme where it can be.
+
+Of a contraction, swap the operand's index list with the result's. What is read off is an equation again, or a few: a
+sum over the factors that only the cotangent has, a broadcast over those that only the operand has, dims put in order;
+between two operands, a `dot_general`. An elementwise function that is linear is its own transpose, element by element.
+A primitive that looks along dims names its adjoint in its declaration.
+
+The result has the type of the operand's cotangent, R and U swapped (statements A2, A5, A24): where the derived
+placement is another, the target asks for it, or a reshard does, and that is what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from calculus.building import Builder
+from calculus.cotangents import cotangent
+from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, Star, Zeros
+from calculus.parameters import integer, sequence, whole_numbers
+from calculus.primitives.declaration import Primitive, Site, operand_names
+from calculus.programs import Atom, Literal, Parameters, Value, Word
+from calculus.refusals import Place, refuse
+from calculus.schemes import Factor, Indices, Scheme
+from calculus.signatures import Signature
+from calculus.types import DTYPES, ArrayType, Axes, array_type
+from calculus.uses import Operand
+
+
+class Use(NamedTuple):
+    """One equation of a declared primitive, with what its declaration says of it."""
+
+    primitive: Primitive
+    site: Site
+    scheme: Scheme
+    signature: Signature
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, primitive: Primitive, parameters: Parameters, operands: Sequence[Operand], results: Sequence[ArrayType]
+    ) -> Use:
+        """The use of a primitive on operands (types, or literals) with results of these types."""
+        types = [operand.type if isinstance(operand, Literal) else operand for operand in operands]
+        site = Site(
+            parameters,
+            tuple(type.shape if isinstance(type, ArrayType) else () for type in types),
+            tuple(type.dtype if isinstance(type, ArrayType) else None for type in types),
+            tuple(results),
+        )
+        names = operand_names(primitive, len(operands))
+        signature, *others = dict.fromkeys(primitive.read(site._replace(number=one)) for one in range(len(results)))
+        if others:  # each result has a signature of its own: what flows to which is not told apart here
+            raise unwritten(primitive.name, "derivative")
+        return cls(primitive, site, primitive.scheme(site), signature, names)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of the result is a function of one element of each operand."""
+        if self.primitive.kernel is None or self.scheme.roles or len(self.scheme.results) != 1:
+            return False
+        result = self.scheme.results[0]
+        aligned = all(len(indices) in (0, len(result)) for indices in self.scheme.operands)
+        return aligned and result == tuple((factor,) for factor in range(len(self.scheme.sizes)))
+
+
+class Evaluation:
+    """Formulas about one equation, evaluated: what depends on `g` becomes equations of `linear`, all else of `known`.
+    A formula that stands in several rows is evaluated once."""
+
+    def __init__(self, names: Mapping[str, Atom | tuple[Atom, ...]], known: Builder, linear: Builder) -> None:
+        self.names = names
+        self.known = known
+        self.linear = linear
+        self.done: dict[Apply, tuple[Atom, ...]] = {}
+
+    def value(self, formula: Formula, type: ArrayType | None = None) -> Atom:
+        """The value of a formula; `type` is that of an application that takes a target."""
+        if isinstance(formula, Name):
+            found = self.names[formula.name]
+            return found if not isinstance(found, tuple) else found[0]
+        if isinstance(formula, Full):
+            like = self.type_of(self.names[formula.like])
+            return self.known.full(formula.number.value, like)
+        if isinstance(formula, Zeros):
+            zeros = cotangent(self.type_of(self.names[formula.like]))
+            assert isinstance(zeros, ArrayType)
+            return self.known.full(0, zeros)
+        if isinstance(formula, Apply):
+            return self.applied(formula, type)[formula.item]
+        raise ValueError(f"{formula} has no value by itself")
+
+    def applied(self, formula: Apply, type: ArrayType | None) -> tuple[Atom, ...]:
+        """All results of an application."""
+        whole = Apply(formula.primitive, formula.arguments, formula.parameters)
+        if whole not in self.done:
+            inputs: list[Atom | Number] = []
+            for argument in formula.arguments:
+                if isinstance(argument, Star):
+                    found = self.names[argument.name]
+                    inputs += found if isinstance(found, tuple) else (found,)
+                else:
+                    inputs.append(argument if isinstance(argument, Number) else self.value(argument))
+            dtype = next((self.type_of(one).dtype for one in inputs if not isinstance(one, Number)), "f32")
+            atoms = [self.known.literal(one.value, dtype) if isinstance(one, Number) else one for one in inputs]
+            flows = any(isinstance(atom, str) and atom in self.linear.types for atom in atoms)
+            builder = self.linear if flows else self.known
+            results = (type,) if (count := self.several(formula, atoms)) is None else (None,) * count
+            self.done[whole] = builder.emit(formula.primitive, atoms, dict(formula.parameters), results)
+        return self.done[whole]
+
+    def several(self, formula: Apply, atoms: Sequence[Atom]) -> int | None:
+        """How many results an application has, where that is not one."""
+        parameters = dict(formula.parameters)
+        if formula.primitive == "split":
+            return len(sequence(parameters["sizes"], "sizes"))
+        if formula.primitive == "unstack":
+            size = self.type_of(atoms[0]).shape[integer(parameters["axis"], "axis")]
+            return size if isinstance(size, int) else 1
+        return None
+
+    def type_of(self, atom: Atom | tuple[Atom, ...]) -> ArrayType:
+        """The type of a value."""
+        found = self.linear.type_of(atom[0] if isinstance(atom, tuple) else atom)
+        assert isinstance(found, ArrayType)
+        return found
+
+
+def named(
+    use: Use, operands: Sequence[Atom], flowing: Sequence[Atom], result: Atom | None = None
+) -> dict[str, Atom | tuple[Atom, ...]]:
+    """The names that a formula about this equation may use. A variadic operand goes by its name as a whole too."""
+    found: dict[str, Atom | tuple[Atom, ...]] = dict(zip(use.names, operands, strict=True))
+    for name in use.primitive.operands:
+        plain = name.removesuffix("...")
+        if plain != name:
+            found[plain] = tuple(
+                atom
+                for one, atom in zip(use.names, operands, strict=True)
+                if one.removeprefix(plain).isdecimal() and one.startswith(plain)
+            )
+    found[TANGENT] = tuple(flowing)
+    if result is not None:
+        found[RESULT] = result
+    return found
+
+
+def adjoint(
+    builder: Builder,
+    use: Use,
+    parameters: Parameters,
+    operands: Sequence[Atom],
+    position: int,
+    flowing: Sequence[Atom],
+    evaluation: Evaluation,
+) -> Atom:
+    """The cotangent of the operand at a position, given those of the results. Operands that are linear beside it are
+    not read: they are zero. Refuses `unmodelled-construct` where no transpose is written."""
+    primitive, scheme, name = use.primitive, use.scheme, use.names[position]
+    primal = builder.type_of(operands[position])
+    target = cotangent(primal)
+    assert isinstance(primal, ArrayType)
+    assert isinstance(target, ArrayType)
+    written = use.primitive.adjoints_at(use.site, position).get(name)
+    if written is not None:
+        return builder.at(evaluation.value(written, target), target)
+    linear = dict(use.signature.linear_operands())
+    if len(flowing) != 1 or position not in linear:
+        raise unwritten(primitive.name, "transpose")
+    (ct,) = flowing
+    if use.elementwise:
+        beside = [other for other in use.signature.groups[linear[position]] if other != position]
+        formula = use.primitive.derivatives_at(use.site).get(name) if beside else None
+        if formula is not None:
+            found = evaluation.value(formula)
+        else:
+            inputs = [
+                ct if other == position else _zeros(builder, atom) if other in beside else atom
+                for other, atom in enumerate(operands)
+            ]
+            found = builder.one(primitive.name, inputs, parameters)
+        return rearranged(builder, found, scheme, scheme.results[0], scheme.operands[position], target, stepwise=True)
+    if primitive.target == "sharding":  # a reshape: elements keep their order, dims are grouped otherwise
+        return _reshaped(builder, ct, target, parameters)
+    if set(scheme.roles.values()) <= {"sum"} and not scheme.grouped:
+        if len(operands) == 1:
+            return rearranged(builder, ct, scheme, scheme.results[0], scheme.operands[position], target)
+        if len(operands) == 2 and primitive.kernel is None:
+            other = 1 - position
+            indices = scheme.results[0], scheme.operands[other], scheme.operands[position]
+            return _contracted(builder, (ct, operands[other]), indices, parameters, target)
+    raise unwritten(primitive.name, "transpose")
+
+
+def unwritten(primitive: str, what: str) -> Exception:
+    """The refusal of a primitive whose derivative or transpose nobody has written."""
+    return refuse(
+        "unmodelled-construct",
+        f"the {what} of {primitive} is not written",
+        because="differentiation needs the rule of every primitive on the way",
+        help="stop the gradient before it, or write its row in the table",
+        place=Place("primitive"),
+    )
+
+
+def rearranged(
+    builder: Builder, atom: Atom, scheme: Scheme, before: Indices, after: Indices, target: ArrayType,
+    stepwise: bool = False,
+) -> Atom:  # fmt: skip
+    """A value with one index list taken to another, at a type: summed over the factors that leave, broadcast over those
+    that come, its dims put in order. stepwise: sum as derived and move the result, rather than ask for the target."""
+    atom = _summed(builder, atom, before, after, target, stepwise)
+    rest = [dim for dim in before if dim and dim[0] in _factors(after)]
+    wanted = [dim for dim in after if dim in rest]
+    if len(rest) == len(after):  # nothing comes
+        if rest != wanted:
+            order = tuple(rest.index(dim) for dim in wanted)
+            lists: list[Axes] = [()] * len(rest)
+            for place, dim in enumerate(order):
+                lists[dim] = target.axes[place]
+            atom = builder.at(atom, _placed(builder, atom, lists, target))
+            atom = builder.one("transpose", (atom,), {"permutation": order})
+        return builder.at(atom, target)
+    if rest != wanted:
+        atom = builder.one("transpose", (atom,), {"permutation": tuple(rest.index(dim) for dim in wanted)})
+    placed = tuple(place for place, dim in enumerate(after) if dim in rest)
+    shape: dict[str, Value] = {"broadcast_dimensions": placed} if placed else {}
+    return builder.at(builder.one("broadcast_in_dim", (atom,), shape, target), target)
+
+
+def _summed(builder: Builder, atom: Atom, before: Indices, after: Indices, target: ArrayType, stepwise: bool) -> Atom:
+    """The sum over the dims whose factors leave. What the target leaves pending stays so."""
+    kept = _factors(after)
+    gone = tuple(place for place, dim in enumerate(before) if not dim or dim[0] not in kept)
+    if not gone:
+        return atom
+    have = _array(builder, atom)
+    rest = [dim for place, dim in enumerate(before) if place not in gone]
+    leaving = {axis for place in gone for axis in have.axes[place]}
+    lists: list[Axes] = [have.axes[place] for place in range(have.rank) if place not in gone]
+    pending = tuple(axis for axis in target.unreduced if axis in leaving or axis in have.unreduced)
+    if not stepwise:
+        lists = [target.axes[after.index(dim)] for dim in rest]
+    shape = tuple(have.shape[place] for place in range(have.rank) if place not in gone)
+    asked = array_type(have.dtype, shape, tuple(lists), have.varying, pending, have.reduced, memory=have.memory)
+    parameters: dict[str, Value] = {"axes": gone, "out_sharding": None}
+    if pending or not stepwise:
+        derived = [have.axes[place] for place in range(have.rank) if place not in gone]
+        if pending or list(lists) != derived:
+            parameters["out_sharding"] = builder.sharding(asked)
+    return builder.one("reduce_sum", (atom,), parameters)
+
+
+def _contracted(
+    builder: Builder, atoms: tuple[Atom, Atom], indices: tuple[Indices, Indices, Indices], parameters: Parameters,
+    target: ArrayType,
+) -> Atom:  # fmt: skip
+    """Two values contracted to an index list, at a type: one `dot_general`, its target that type, then its dims in
+    order."""
+    left, right, after = indices
+    both, goal = _factors(left) & _factors(right), _factors(after)
+    batch = [dim for dim in left if dim[0] in both & goal]
+    contracted = [dim for dim in right if dim[0] in both - goal]
+    numbers = tuple(
+        tuple(tuple(side.index(dim) for dim in dims) for side in (left, right)) for dims in (contracted, batch)
+    )
+    natural = [*batch, *(dim for side in (left, right) for dim in side if dim[0] not in both)]
+    order = tuple(natural.index(dim) for dim in after)
+    lists: list[Axes] = [()] * len(order)
+    for place, dim in enumerate(order):
+        lists[dim] = target.axes[place]
+    shape = tuple(target.shape[order.index(dim)] for dim in range(len(order)))
+    rows = {name: value for name, value in parameters.items_in_order if name != "out_sharding"}
+    rows["dimension_numbers"] = tuple(tuple(map(list, pair)) for pair in numbers)
+    products = str(rows.get("preferred_element_type") or "")
+    dtype = products or DTYPES[target.dtype][0]
+    wanted = array_type(dtype, shape, tuple(lists), target.varying, target.unreduced, target.reduced)
+    found: Atom = builder.one("dot_general", atoms, rows, wanted)
+    if order != tuple(range(len(order))):
+        found = builder.one("transpose", (found,), {"permutation": order})
+    if wanted.dtype != target.dtype:
+        long = Word(DTYPES[target.dtype][0])
+        found = builder.one("convert_element_type", (found,), {"new_dtype": long, "weak_type": False}, target)
+    return builder.at(found, target)
+
+
+def _reshaped(builder: Builder, atom: Atom, target: ArrayType, parameters: Parameters) -> Atom:
+    """The same elements in the target's shape, at its type; the dims turned back, where they were turned before."""
+    order = parameters.get("dimensions")
+    turned = tuple(range(target.rank)) if order is None else whole_numbers(order, "dimensions")
+    shape, lists = tuple(target.shape[dim] for dim in turned), tuple(target.axes[dim] for dim in turned)
+    goal = array_type(
+        target.dtype, shape, lists, target.varying, target.unreduced, target.reduced, memory=target.memory
+    )
+    sizes: tuple[Value, ...] = tuple(Word(size) if isinstance(size, str) else size for size in goal.shape)
+    rows: dict[str, Value] = {"dimensions": None, "new_sizes": sizes, "sharding": None}
+    if any(goal.axes) or any(_array(builder, atom).axes):
+        rows["sharding"] = builder.sharding(goal)
+    found = builder.one("reshape", (atom,), rows)
+    if order is not None:
+        back = tuple(turned.index(dim) for dim in range(target.rank))
+        found = builder.one("transpose", (found,), {"permutation": back})
+    return builder.at(found, target)
+
+
+def _zeros(builder: Builder, atom: Atom) -> Atom:
+    type = cotangent(builder.type_of(atom))
+    assert isinstance(type, ArrayType)
+    return builder.full(0, type)
+
+
+def _array(builder: Builder, atom: Atom) -> ArrayType:
+    found = builder.type_of(atom)
+    assert isinstance(found, ArrayType)
+    return found
+
+
+def _placed(builder: Builder, atom: Atom, lists: Sequence[Axes], target: ArrayType) -> ArrayType:
+    have = _array(builder, atom)
+    return array_type(
+        have.dtype, have.shape, tuple(lists), have.varying, target.unreduced, target.reduced, memory=have.memory
+    )
+
+
+def _factors(indices: Indices) -> set[Factor]:
+    return {factor for dim in indices for factor in dim}

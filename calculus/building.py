@@ -1,0 +1,212 @@
+"""Programs in the making: equations are emitted one by one, and each is judged as it is, by the rules that judge text.
+
+A builder holds one body. Types are inferred by the judgments, never stated a second time; where a primitive takes a
+target, or a form prints its result, the caller gives the type that is wanted, and the judgment compares or refuses.
+Names made here (`%1`, `%2`) are no names of the language, so that they never meet a program's own: `calculus.naming`
+gives them the names that JAX would print.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from calculus.checking import Checker, Scope
+from calculus.meshes import AxisMode, Mesh
+from calculus.programs import (
+    Atom,
+    Braces,
+    Call,
+    Equation,
+    Literal,
+    Pair,
+    Parameters,
+    Program,
+    Value,
+    Variable,
+    Word,
+)
+from calculus.refusals import Refused
+from calculus.types import ArrayType, Axes, Type, array_type, dtype_class, same
+from calculus.uses import Operand
+
+T = TypeVar("T")
+
+_NUMBERS = itertools.count(1)
+
+
+def fresh() -> Variable:
+    """A name that no program has."""
+    return f"%{next(_NUMBERS)}"
+
+
+class Workbench:
+    """What the builders of one derivation share: the checker that judges, and what was derived of bodies so far.
+    assumed: the custom rules that are not printed, and are taken to be the derivatives of their bodies."""
+
+    def __init__(self, checker: Checker) -> None:
+        self.checker = checker
+        self.derived: dict[Hashable, object] = {}
+        self.assumed: set[str] = set()
+        self._keep: list[object] = []
+
+    def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
+        """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""
+        whole = (what, id(program), key)
+        if whole not in self.derived:
+            self._keep.append(program)
+            self.derived[whole] = make()
+        return self.derived[whole]  # type: ignore[return-value]
+
+
+class Builder:
+    """One body in the making. types: of every name that it binds. around: the builder of the body whose names this one
+    may use as well: a linear program uses values of the program that it was derived from."""
+
+    def __init__(self, bench: Workbench, scope: Scope, around: Builder | None = None) -> None:
+        self.bench = bench
+        self.checker = bench.checker
+        self.scope = scope
+        self.around = around
+        self.types: dict[Variable, Type] = {}
+        self.equations: list[Equation] = []
+        self.line = 0
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh in context."""
+        return self.scope.mesh
+
+    def type_of(self, atom: Atom) -> Type:
+        """The type of a value, a literal's included."""
+        if isinstance(atom, Literal):
+            return atom.type if atom.type is not None else array_type("f32")
+        found = self.types.get(atom)
+        if found is None and self.around is not None:
+            return self.around.type_of(atom)
+        assert found is not None, f"{atom} is not bound"
+        return found
+
+    def input(self, type: Type) -> Variable:
+        """A new input of this type."""
+        name = fresh()
+        self.types[name] = type
+        return name
+
+    def emit(
+        self,
+        primitive: str,
+        inputs: Sequence[Atom],
+        parameters: Parameters | Mapping[str, Value] | None = None,
+        types: Sequence[Type | None] = (None,),
+    ) -> tuple[Variable, ...]:
+        """An equation, and the names of its results. Raises `Refused` where it has no type."""
+        if not isinstance(parameters, Parameters):
+            parameters = Parameters(tuple((parameters or {}).items()))
+        binders = tuple(fresh() for _ in types)
+        equation = Equation(primitive, parameters, tuple(inputs), binders, tuple(types), self.line)
+        operands: list[Operand] = [atom if isinstance(atom, Literal) else self.type_of(atom) for atom in inputs]
+        key = (primitive, parameters, equation.types, *operands)
+        found = self.scope.judged.get(key)
+        if found is None:
+            before = len(self.checker.refusals)
+            found = self.checker.judge(equation, operands, self.scope, key)
+            if len(self.checker.refusals) > before:
+                refusal = self.checker.refusals[before][0]
+                del self.checker.refusals[before:]
+                raise Refused(refusal)
+        equation.types = found[0].types
+        self.types.update(zip(binders, equation.types, strict=True))
+        self.equations.append(equation)
+        return binders
+
+    def again(self, equation: Equation) -> None:
+        """An equation that is judged already, under its own names."""
+        self.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
+        self.equations.append(equation)
+
+    def one(
+        self,
+        primitive: str,
+        inputs: Sequence[Atom],
+        parameters: Parameters | Mapping[str, Value] | None = None,
+        type: Type | None = None,
+    ) -> Variable:
+        """An equation with one result."""
+        return self.emit(primitive, inputs, parameters, (type,))[0]
+
+    def literal(self, value: float, dtype: str) -> Literal:
+        """A number of a dtype, as JAX writes it."""
+        kind = dtype_class(dtype)
+        text = str(int(value)) if kind in "iu" else str(bool(value)) if kind == "b" else repr(float(value))
+        return Literal(f"({text.removesuffix('.0')}+0j)" if kind == "c" else text, array_type(dtype))
+
+    def full(self, value: float, type: ArrayType) -> Atom:
+        """A number everywhere, at a type."""
+        number = self.literal(value, type.dtype)
+        if not type.rank and type.plain and not type.memory:
+            return number
+        alike = array_type(type.dtype, type.shape, type.axes, (), type.unreduced, type.reduced, memory=type.memory)
+        found = self.one("broadcast_in_dim", (number,), None, alike)
+        return self.one("pvary", (found,), {"axes": type.varying}, type) if type.varying else found
+
+    def at(self, atom: Atom, type: Type) -> Atom:
+        """A value at a type: itself, or resharded."""
+        return atom if same(self.type_of(atom), type) else self.one("reshard", (atom,), None, type)
+
+    def sharding(self, type: ArrayType) -> Value:
+        """The parameter that asks for a type's placement."""
+        return sharding(type, self.mesh)
+
+    def inline(self, program: Program, inputs: Sequence[Atom]) -> tuple[Atom, ...]:
+        """The equations of a program on these values, and its results."""
+        names: dict[Variable, Atom] = dict(zip((*program.constants, *program.inputs), inputs, strict=True))
+        for equation in program.equations:
+            self.line = equation.line
+            found = self.emit(
+                equation.primitive, [_renamed(atom, names) for atom in equation.inputs], equation.parameters,
+                equation.types,
+            )  # fmt: skip
+            names.update(zip(equation.binders, found, strict=True))
+        return tuple(_renamed(atom, names) for atom in program.outputs)
+
+    def program(self, inputs: Sequence[Variable], outputs: Sequence[Atom], keep: int = 0) -> Program:
+        """The program of what was emitted, without what nothing uses beyond the first `keep` equations."""
+        live = {atom for atom in outputs if isinstance(atom, str)}
+        kept: list[Equation] = []
+        for number in reversed(range(len(self.equations))):
+            equation = self.equations[number]
+            if number < keep or not live.isdisjoint(equation.binders):
+                kept.append(equation)
+                live.update(atom for atom in equation.inputs if isinstance(atom, str))
+        return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), tuple(reversed(kept)), tuple(outputs))
+
+
+def _renamed(atom: Atom, names: Mapping[Variable, Atom]) -> Atom:
+    return names[atom] if isinstance(atom, str) else atom
+
+
+def sharding(type: ArrayType, mesh: Mesh) -> Value:
+    """`NamedSharding(mesh=AbstractMesh(...), spec=P(...))`; the spec alone where a size of the mesh is not known."""
+    spec = partition_spec(type.axes, type.unreduced, type.reduced)
+    if any(axis.size is None for axis in mesh.axes):
+        return spec
+    pairs = tuple(Pair(axis.name, axis.size) for axis in mesh.axes)
+    modes = tuple(Word(axis.mode.value.capitalize()) for axis in mesh.axes)
+    return Call("NamedSharding", (), (("mesh", Call("AbstractMesh", pairs, (("axis_types", modes),))), ("spec", spec)))
+
+
+def partition_spec(lists: Iterable[Axes], unreduced: Axes = (), reduced: Axes = ()) -> Call:
+    """`P('X', None, unreduced={'Y'})`, as JAX prints it."""
+    keywords: list[tuple[str, Value]] = []
+    if unreduced:
+        keywords += [("unreduced", Braces(unreduced)), ("unreduced_kind", Word("sum"))]
+    if reduced:
+        keywords.append(("reduced", Braces(reduced)))
+    return Call("P", tuple((axes[0] if len(axes) == 1 else axes) if axes else None for axes in lists), tuple(keywords))
+
+
+def manual(mesh: Mesh) -> Axes:
+    """The axes of a mesh along which the code around is manual."""
+    return tuple(axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL)

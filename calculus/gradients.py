@@ -1,0 +1,110 @@
+"""Gradients: a program linearized, and the linear program transposed, glued into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from calculus.building import Builder, Workbench
+from calculus.checking import Checker
+from calculus.cotangents import cotangent
+from calculus.linearization import differentiable, linearize
+from calculus.programs import Atom, Program
+from calculus.refusals import Place, refuse
+from calculus.transposition import transpose
+from calculus.types import ArrayType, Type
+
+
+def gradient(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
+    """The program of the gradients of a program's one scalar result with respect to some of its inputs (counted from
+    0): its own equations, then the backward ones. The seed is `1.0`. Each gradient has the cotangent type of its input
+    (statements A2, A7); one that nothing contributes to is zeros at that type (A12).
+
+    Refuses `shape` where the result is no lone number, `no-cotangent` where an input has none, and what has no
+    derivative that is written. The program itself must be well typed.
+    """
+    builder, residuals, results = _forward(program, checker, wrt)
+    types = [builder.type_of(result) for result in results]
+    (type,) = types if len(types) == 1 else (None,)
+    if not (isinstance(type, ArrayType) and not type.shape and differentiable(type)):
+        raise refuse(
+            "shape",
+            f"the program's results are {', '.join(map(str, types)) or 'none'}",
+            because="a gradient is of one number, in which the others are not differentiated",
+            help="give back one number, or ask for the vjp",
+        )
+    plain = builder.literal(1, type.dtype)
+    seed = builder.one("reshard", (plain,), None, plain.type)
+    return _finished(builder, program, wrt, (builder.at(seed, cotangent(type)),), residuals, ())
+
+
+def vjp(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
+    """The program that takes the inputs, and then a cotangent for each result that can have one, to the results and the
+    cotangents of some of the inputs. Refuses like `gradient`."""
+    builder, residuals, results = _forward(program, checker, wrt)
+    seeds = [builder.input(cotangent(type)) if differentiable(type) else None for type in map(builder.type_of, results)]
+    return _finished(builder, program, wrt, seeds, residuals, results)
+
+
+def _inputs(program: Program) -> tuple[Type, ...]:
+    return tuple(type for type in (*program.constant_types, *program.input_types) if type is not None)
+
+
+def _forward(
+    program: Program, checker: Checker, wrt: Sequence[int]
+) -> tuple[Builder, tuple[Atom, ...], tuple[Atom, ...]]:
+    """The forward program, inlined: the builder, the residuals and the results."""
+    held = len(program.constants)
+    types = _inputs(program)
+    for index in wrt:
+        if not differentiable(types[held + index]):
+            raise refuse(
+                "no-cotangent",
+                f"input {index} is {types[held + index]}",
+                because="only what changes continuously has a gradient",
+                help="differentiate with respect to floating inputs",
+                place=Place("input", held + index),
+            )
+    bench = Workbench(checker)
+    nonzero = _chosen(program, wrt)
+    linearized = linearize(bench, checker.scope, program, nonzero)
+    builder = Builder(bench, checker.scope)
+    inputs = [builder.input(type) for type in types]
+    found = builder.inline(linearized.forward, inputs)
+    count = len(found) - len(linearized.residuals)
+    return builder, found[count:], found[:count]
+
+
+def _chosen(program: Program, wrt: Sequence[int]) -> tuple[bool, ...]:
+    held = len(program.constants)
+    return tuple(position - held in wrt for position in range(held + len(program.inputs)))
+
+
+def _finished(
+    builder: Builder, program: Program, wrt: Sequence[int], seeds: Sequence[Atom | None], residuals: Sequence[Atom],
+    results: Sequence[Atom],
+) -> Program:  # fmt: skip
+    """The backward equations after the forward ones, and the gradients in the order that was asked for."""
+    nonzero = _chosen(program, wrt)
+    linearized = linearize(builder.bench, builder.scope, program, nonzero)
+    keep = len(builder.equations)
+    flowing = [seed for seed, flows in zip(seeds, linearized.nonzero, strict=True) if flows]
+    linear = (False,) * len(linearized.residuals) + (True,) * (len(linearized.linear.inputs) - len(residuals))
+    transposed = transpose(
+        builder.bench, builder.scope, linearized.linear, linear, [seed is not None for seed in flowing]
+    )
+    found = iter(builder.inline(transposed.program, [*residuals, *(seed for seed in flowing if seed is not None)]))
+    came = iter(transposed.nonzero)
+    held, types = len(program.constants), _inputs(program)
+    gradients: dict[int, Atom] = {}
+    for position, flows in enumerate(nonzero):
+        if flows:
+            target = cotangent(types[position])
+            assert isinstance(target, ArrayType)
+            gradients[position - held] = next(found) if next(came) else builder.full(0, target)
+    count = held + len(program.inputs)
+    inputs = list(builder.types)[:count] + [seed for seed in seeds if results and isinstance(seed, str)]
+    made = builder.program(inputs, (*results, *(gradients[index] for index in wrt)), keep=keep)
+    return Program(
+        made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], made.equations,
+        made.outputs,
+    )  # fmt: skip

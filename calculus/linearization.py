@@ -1,0 +1,215 @@
+"""Linearization: of a program and the inputs to differentiate, the program with its residuals, and the linear program.
+
+Walk the program once. Each equation is emitted as it is; what its tangent is, in terms of the tangents of its operands
+and of values that are known, becomes equations of the linear program. Known values that those use are the residuals:
+which ones they are follows JAX (a gathered weight is one where its product uses it; of an elementwise function, the
+factor that the row in the table computes). A tangent that is zero is no value at all, and nothing is emitted for it.
+
+The tangent of a value has the value's type. Integers, truth values and keys have none (`float0`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from calculus.adjoints import Evaluation, Use, named, rearranged, unwritten
+from calculus.building import Builder, Workbench
+from calculus.checking import Scope
+from calculus.cotangents import cotangent, cotangent_dtype
+from calculus.formulas import ZERO
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive
+from calculus.programs import Atom, Equation, Literal, Program, Variable
+from calculus.refusals import Place, Refused, refuse
+from calculus.types import ArrayType, Type
+
+
+class Linearized(NamedTuple):
+    """forward: the program, its results followed by the residuals. residuals: the names of those in `forward`. linear:
+    from the residuals and the tangents of the inputs that have one, the tangents of the results that have one. nonzero:
+    which results those are."""
+
+    forward: Program
+    residuals: tuple[Variable, ...]
+    linear: Program
+    nonzero: tuple[bool, ...]
+
+
+Tangent: TypeAlias = "Atom | None"
+"""`None` is zero."""
+Pushed: TypeAlias = "tuple[Sequence[Atom], Sequence[Tangent]]"
+"""Results of an equation, and their tangents."""
+
+
+class Linearizer:
+    """One walk. known: the program as it is, in the making. linear: what becomes of tangents."""
+
+    def __init__(self, bench: Workbench, scope: Scope, known: Builder | None = None) -> None:
+        self.bench = bench
+        self.scope = scope
+        self.known = known or Builder(bench, scope)
+        self.linear = Builder(bench, scope, self.known)
+
+    def walk(self, program: Program, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
+        """The results of a program on known values with these tangents, and their tangents."""
+        values: dict[Variable, tuple[Atom, Tangent]] = dict(
+            zip((*program.constants, *program.inputs), zip(primals, tangents, strict=True), strict=True)
+        )
+
+        def read(atom: Atom) -> tuple[Atom, Tangent]:
+            return (atom, None) if isinstance(atom, Literal) else values[atom]
+
+        for equation in program.equations:
+            self.known.line = self.linear.line = equation.line
+            pairs = [read(atom) for atom in equation.inputs]
+            try:
+                pushed = self.push(equation, [one for one, _ in pairs], [one for _, one in pairs])
+            except Refused as refused:
+                refused.refusal.line = refused.refusal.line or equation.line
+                raise
+            values.update(zip(equation.binders, zip(*pushed, strict=True), strict=True))
+        pairs = [read(atom) for atom in program.outputs]
+        return [one for one, _ in pairs], [one for _, one in pairs]
+
+    def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
+        """The results of one equation, and their tangents."""
+        if equation.cell is not None:
+            raise refuse(
+                "unmodelled-construct",
+                "the derivative of a Ref statement is not written",
+                because="what a cell holds depends on the order of statements, which a tangent would have to follow",
+                help="carry the value through the loop instead",
+            )
+        if all(tangent is None for tangent in tangents):
+            results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
+            return results, [None] * len(results)
+        primitive = TABLE.get(equation.primitive)
+        if primitive is not None:
+            return self.table(primitive, equation, primals, tangents)
+        from calculus.derivatives import FORMS
+
+        form = FORMS.get(equation.primitive)
+        if form is None:
+            raise unwritten(equation.primitive, "derivative")
+        pushed = form.linearize(self, equation, primals, tangents)
+        for result, tangent in zip(*pushed, strict=True):
+            if tangent is not None:
+                cotangent(self.known.type_of(result))  # there is one: nothing pends by max or min
+        return pushed
+
+    def table(
+        self, primitive: Primitive, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]
+    ) -> Pushed:
+        """An equation of a declared primitive: in operands in which it is linear, itself; in others, its row."""
+        known, linear = self.known, self.linear
+        results = known.emit(primitive.name, primals, equation.parameters, equation.types)
+        types = [known.type_of(result) for result in results]
+        arrays = [type for type in types if isinstance(type, ArrayType)]
+        if not any(differentiable(type) for type in types):
+            return results, [None] * len(results)
+        for type in types:
+            cotangent(type)
+        operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
+        use = Use.of(primitive, equation.parameters, operands, arrays)
+        rows = use.primitive.derivatives_at(use.site)
+        terms: list[tuple[Atom, ...]] = []
+        alone: list[int] = [*use.signature.nonlinear]
+        for group in use.signature.groups:
+            flowing = [one for one in group if tangents[one] is not None and rows.get(use.names[one]) != ZERO]
+            if len(flowing) < len(group) and all(use.names[operand] in rows for operand in flowing):
+                alone += flowing
+            elif flowing:
+                inputs = [
+                    primal if operand not in group else self.instantiated(tangents[operand], primal)
+                    for operand, primal in enumerate(primals)
+                ]
+                terms.append(linear.emit(primitive.name, inputs, equation.parameters, types))
+        for operand in sorted(alone):
+            tangent = tangents[operand]
+            if tangent is None:
+                continue
+            formula = rows.get(use.names[operand])
+            if formula is None or len(results) != 1:
+                raise unwritten(primitive.name, "derivative")
+            if formula == ZERO:
+                continue
+            value = Evaluation(named(use, primals, (tangent,), results[0]), known, linear).value(formula)
+            scheme = use.scheme
+            if linear.type_of(value) != arrays[0]:
+                before = scheme.operands[operand] if value == tangent else scheme.results[0]
+                value = rearranged(linear, value, scheme, before, scheme.results[0], arrays[0])
+            terms.append((value,))
+        if not terms:
+            return results, [None] * len(results)
+        total, *rest = terms
+        for term in rest:
+            total = tuple(linear.one("add_any", pair) for pair in zip(total, term, strict=True))
+        return results, total
+
+    def instantiated(self, tangent: Tangent, primal: Atom) -> Atom:
+        """A tangent as a value, zero included."""
+        if tangent is not None:
+            return tangent
+        type = self.known.type_of(primal)
+        assert isinstance(type, ArrayType)
+        return self.linear.full(0, type)
+
+
+def differentiable(type: Type) -> bool:
+    """Whether values of this type have tangents that are not all zero."""
+    return isinstance(type, ArrayType) and cotangent_dtype(type.dtype) != "float0"
+
+
+def linearize(bench: Workbench, scope: Scope, program: Program, nonzero: Sequence[bool]) -> Linearized:
+    """A program linearized in the inputs that have a tangent (constants first); done once for each body. Refuses what
+    has no derivative that is written, `no-cotangent` where a pending maximum or minimum is on the way."""
+    return bench.once("linear", program, (scope, tuple(nonzero)), lambda: _linearized(bench, scope, program, nonzero))
+
+
+def _linearized(bench: Workbench, scope: Scope, program: Program, nonzero: Sequence[bool]) -> Linearized:
+    walk = Linearizer(bench, scope)
+    names = (*program.constants, *program.inputs)
+    types = [_bound(type, index) for index, type in enumerate((*program.constant_types, *program.input_types))]
+    inputs = [walk.known.input(type) for type in types]
+    tangents = [
+        walk.linear.input(type) if flows and differentiable(type) else None
+        for flows, type in zip(nonzero, types, strict=True)
+    ]
+    assert len(names) == len(tangents)
+    results, pushed = walk.walk(program, inputs, tangents)
+    return finish(walk, inputs, results, tangents, pushed)
+
+
+def finish(
+    walk: Linearizer, inputs: Sequence[Atom], results: Sequence[Atom], tangents: Sequence[Tangent],
+    pushed: Sequence[Tangent],
+) -> Linearized:  # fmt: skip
+    """Cut what a walk has emitted into the two programs."""
+    given = [tangent for tangent in tangents if isinstance(tangent, str)]
+    wanted = [tangent for tangent in pushed if tangent is not None]
+    linear = walk.linear.program(given, wanted)
+    bound = {*given, *(binder for equation in linear.equations for binder in equation.binders)}
+    used = [*(atom for equation in linear.equations for atom in equation.inputs), *wanted]
+    residuals = tuple(dict.fromkeys(atom for atom in used if isinstance(atom, str) and atom not in bound))
+    linear = walk.linear.program((*residuals, *given), wanted)
+    names = tuple(atom for atom in inputs if isinstance(atom, str))
+    forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.equations))
+    return Linearized(forward, residuals, linear, tuple(tangent is not None for tangent in pushed))
+
+
+def _bound(type: Type | None, index: int) -> Type:
+    if type is None:
+        raise refuse(
+            "choose-type",
+            f"input {index} has no type",
+            because="types are inferred from the inputs on",
+            help="write its type after its name",
+            place=Place("input", index),
+        )
+    return type
+
+
+Rule: TypeAlias = Callable[[Linearizer, Equation, Sequence[Atom], Sequence[Tangent]], Pushed]
+
+__all__: Final = ["Linearized", "Linearizer", "Pushed", "Rule", "Tangent", "differentiable", "finish", "linearize"]

@@ -1,0 +1,161 @@
+"""Transposition: of a linear program, the program from cotangents of its results to cotangents of its inputs.
+
+Walk the linear equations backward. A value that is used in several places gets the sum of what comes from each
+(`add_any`): the summands always agree in type, because the type of a cotangent is a function of the primal's
+(statement A11). A cotangent that nothing contributes to is a symbolic zero, no value at all; where a value is wanted it
+is zeros at the one type that a cotangent there has (A12). What does not depend on the linear inputs is computed as it
+stands, before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from calculus.adjoints import Evaluation, Use, adjoint, named, unwritten
+from calculus.building import Builder, Workbench
+from calculus.checking import Scope
+from calculus.cotangents import cotangent
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive
+from calculus.programs import Atom, Equation, Literal, Program, Variable
+from calculus.refusals import Refused
+from calculus.types import ArrayType, Type
+
+
+class Transposed(NamedTuple):
+    """program: from the inputs that are not linear, and the cotangents of the results that have one, to the cotangents
+    of the linear inputs that have one. nonzero: of the linear inputs, which those are."""
+
+    program: Program
+    nonzero: tuple[bool, ...]
+
+
+class Transposer:
+    """One walk. builder: the transposed program in the making. linear: the names that depend on the linear inputs."""
+
+    def __init__(self, bench: Workbench, scope: Scope, builder: Builder | None = None) -> None:
+        self.bench = bench
+        self.scope = scope
+        self.builder = builder or Builder(bench, scope)
+        self.linear: set[Variable] = set()
+        self.cotangents: dict[Variable, Atom] = {}
+
+    def walk(self, program: Program, linear: Sequence[Variable], flowing: Sequence[Atom | None]) -> None:
+        """Transpose a program: `flowing` are the cotangents of its results, `None` where zero. What comes to the inputs
+        is in `cotangents`. Names of inputs that are not linear, and their types, are the builder's already."""
+        builder = self.builder
+        self.linear.update(linear)
+        for equation in program.equations:
+            if self.linear.isdisjoint(equation.inputs):
+                builder.line = equation.line
+                builder.again(equation)
+            else:
+                self.linear.update(equation.binders)
+        for equation in program.equations:  # the types of what is never computed are known all the same
+            if not self.linear.isdisjoint(equation.binders):
+                builder.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
+        for atom, ct in zip(program.outputs, flowing, strict=True):
+            if ct is not None:
+                self.add(atom, ct)
+        for equation in reversed(program.equations):
+            if self.linear.isdisjoint(equation.binders):
+                continue
+            cts = [self.cotangents.pop(binder, None) for binder in equation.binders]
+            if all(ct is None for ct in cts):
+                continue
+            builder.line = equation.line
+            try:
+                self.pull(equation, cts)
+            except Refused as refused:
+                refused.refusal.line = refused.refusal.line or equation.line
+                raise
+
+    def add(self, atom: Atom, ct: Atom | None) -> None:
+        """Add to the cotangent of a value, if it is linear."""
+        if ct is None or isinstance(atom, Literal) or atom not in self.linear:
+            return
+        ct = self.builder.at(ct, cotangent(self.builder.type_of(atom)))
+        before = self.cotangents.get(atom)
+        self.cotangents[atom] = ct if before is None else self.builder.one("add_any", (before, ct))
+
+    def pull(self, equation: Equation, cts: Sequence[Atom | None]) -> None:
+        """Bring the cotangents of an equation's results to its operands."""
+        primitive = TABLE.get(equation.primitive)
+        if primitive is not None:
+            self.table(primitive, equation, cts)
+            return
+        from calculus.derivatives import FORMS
+
+        form = FORMS.get(equation.primitive)
+        if form is None:
+            raise unwritten(equation.primitive, "transpose")
+        form.transpose(self, equation, cts)
+
+    def table(self, primitive: Primitive, equation: Equation, cts: Sequence[Atom | None]) -> None:
+        """An equation of a declared primitive, operand by operand."""
+        builder = self.builder
+        flowing = [self.instantiated(ct, binder) for ct, binder in zip(cts, equation.binders, strict=True)]
+        operands = [atom if isinstance(atom, Literal) else builder.type_of(atom) for atom in equation.inputs]
+        results = [type for type in equation.types if isinstance(type, ArrayType)]
+        use = Use.of(primitive, equation.parameters, operands, results)
+        evaluation = Evaluation(named(use, equation.inputs, flowing), builder, builder)
+        for position, atom in enumerate(equation.inputs):
+            if isinstance(atom, str) and atom in self.linear:
+                found = adjoint(builder, use, equation.parameters, equation.inputs, position, flowing, evaluation)
+                self.add(atom, found)
+
+    def instantiated(self, ct: Atom | None, primal: Atom) -> Atom:
+        """A cotangent as a value, zero included."""
+        if ct is not None:
+            return ct
+        type = cotangent(self.builder.type_of(primal))
+        assert isinstance(type, ArrayType)
+        return self.builder.full(0, type)
+
+
+def transpose(
+    bench: Workbench, scope: Scope, program: Program, linear: Sequence[bool], flowing: Sequence[bool],
+    instantiate: bool = False,
+) -> Transposed:  # fmt: skip
+    """A program transposed in the inputs in which it is linear, given the cotangents of the results that have one; done
+    once for each body. instantiate: give a cotangent to every linear input, zeros where nothing comes."""
+    key = scope, tuple(linear), tuple(flowing), instantiate
+    return bench.once(
+        "transposed", program, key, lambda: _transposed(bench, scope, program, linear, flowing, instantiate)
+    )
+
+
+def _transposed(
+    bench: Workbench, scope: Scope, program: Program, linear: Sequence[bool], flowing: Sequence[bool], instantiate: bool
+) -> Transposed:
+    walk = Transposer(bench, scope)
+    builder = walk.builder
+    for name, type in zip(program.inputs, program.input_types, strict=True):
+        assert type is not None
+        builder.types[name] = type
+    known = [name for name, one in zip(program.inputs, linear, strict=True) if not one]
+    wanted = [name for name, one in zip(program.inputs, linear, strict=True) if one]
+    types = {
+        name: type
+        for equation in program.equations
+        for name, type in zip(equation.binders, equation.types, strict=True)
+    }
+    types.update(zip(program.inputs, program.input_types, strict=True))
+    cts: list[Variable | None] = []
+    for atom, flows in zip(program.outputs, flowing, strict=True):
+        type = types[atom] if isinstance(atom, str) else atom.type
+        assert type is not None
+        cts.append(builder.input(cotangent(type)) if flows else None)
+    walk.walk(program, wanted, cts)
+    found = [walk.cotangents.get(name) for name in wanted]
+    if instantiate:
+        found = [walk.instantiated(ct, name) for ct, name in zip(found, wanted, strict=True)]
+    inputs = (*known, *(ct for ct in cts if ct is not None))
+    made = builder.program(inputs, [ct for ct in found if ct is not None])
+    return Transposed(made, tuple(ct is not None for ct in found))
+
+
+Rule: TypeAlias = Callable[[Transposer, Equation, Sequence["Atom | None"]], None]
+
+__all__: Final = ["Rule", "Transposed", "Transposer", "Type", "transpose"]

@@ -1,0 +1,123 @@
+"""What is the same program, and what is not: each change that counts is seen, each that does not is passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from calculus.equivalence import difference, equivalent
+from calculus.programs import Program
+from grammar.read import read
+
+_DOT = "preferred_element_type=float32"
+
+BASE = f"""{{ lambda ; a:f32[4,2] b:f32[8@X,4]. let
+    c:f32[8@X,2] = dot_general[dimension_numbers=(([1], [0]), ([], [])) {_DOT}] b a
+    d:f32[8@X,2] = sin c
+    e:f32[8@X,2] = mul d 2.0:f32[]
+    f:f32[8@X,2] = add_any e d
+    g:f32[8@X,2] = add_any f c
+  in (g,) }}"""
+
+ALIKE = {
+    "names and order": f"""{{ lambda ; x:f32[4,2] y:f32[8@X,4]. let
+        q:f32[8@X,2] = dot_general[dimension_numbers=(([1], [0]), ([], [])) {_DOT}] y x
+        r:f32[8@X,2] = sin q
+        s:f32[8@X,2] = mul r 2.0:f32[]
+        t:f32[8@X,2] = add_any s r
+        u:f32[8@X,2] = add_any t q
+      in (u,) }}""",
+    "dead code": BASE.replace("    d:f32[8@X,2] = sin c", "    z:f32[8@X,2] = cos c\n    d:f32[8@X,2] = sin c"),
+    "the order of summands": BASE.replace("f:f32[8@X,2] = add_any e d", "f:f32[8@X,2] = add_any c d").replace(
+        "add_any f c", "add_any e f"
+    ),
+    "the order of factors": BASE.replace("mul d 2.0:f32[]", "mul 2.0:f32[] d"),
+    "a transpose after the contraction": f"""{{ lambda ; a:f32[4,2] b:f32[8@X,4]. let
+        z:f32[2,8@X] = dot_general[dimension_numbers=(([0], [1]), ([], [])) {_DOT}] a b
+        c:f32[8@X,2] = transpose[permutation=(1, 0)] z
+        d:f32[8@X,2] = sin c
+        e:f32[8@X,2] = mul d 2.0:f32[]
+        f:f32[8@X,2] = add_any e d
+        g:f32[8@X,2] = add_any f c
+      in (g,) }}""",
+    "a transpose before the contraction": BASE.replace(
+        f"dot_general[dimension_numbers=(([1], [0]), ([], [])) {_DOT}] b a",
+        f"dot_general[dimension_numbers=(([1], [1]), ([], [])) {_DOT}] b z",
+    ).replace("    c:f32", "    z:f32[2,4] = transpose[permutation=(1, 0)] a\n    c:f32"),
+    "a reshard to where it is": BASE.replace("sin c", "sin z").replace(
+        "    d:f32", "    z:f32[8@X,2] = reshard c\n    d:f32"
+    ),
+    "a call": BASE.replace("sin c", "jit[name=f jaxpr={ lambda ; m:f32[8@X,2]. let n:f32[8@X,2] = sin m in (n,) }] c"),
+}
+
+UNLIKE = {
+    "a primitive": BASE.replace("sin c", "cos c"),
+    "a number": BASE.replace("2.0:f32[]", "3.0:f32[]"),
+    "a summand": BASE.replace("add_any f c", "add_any f d"),
+    "one summand less": BASE.replace("add_any e d", "mul e 1.0:f32[]"),
+    "which dims are contracted": BASE.replace("a:f32[4,2]", "a:f32[2,4]").replace(
+        "([1], [0])", "([1], [1])"
+    ),
+    "a placement": BASE.replace("sin c", "sin z").replace("    d:f32", "    z:f32[8,2] = reshard c\n    d:f32"),
+    "an operand": BASE.replace("mul d 2.0:f32[]", "mul d c"),
+    "a result": BASE.replace("in (g,)", "in (f,)"),
+    "the results": BASE.replace("in (g,)", "in (g, g)"),
+}  # fmt: skip
+
+
+def program(text: str) -> Program:
+    return read(text).program
+
+
+@pytest.mark.parametrize("what", ALIKE)
+def test_what_does_not_count(what: str) -> None:
+    assert difference(program(BASE), program(ALIKE[what])) == ""
+
+
+@pytest.mark.parametrize("what", UNLIKE)
+def test_what_counts(what: str) -> None:
+    assert UNLIKE[what] != BASE
+    assert not equivalent(program(BASE), program(UNLIKE[what]))
+
+
+def scan(update: str = "mul c w", output: str = "c", start: str = "a", reverse: str = "False") -> str:
+    """A loop over `b` with a constant and two carries."""
+    return f"""{{ lambda ; a:f32[4] b:f32[3,4] k:f32[4]. let
+      z:f32[4] = sin k
+      p:f32[4] q:f32[4] r:f32[3,4] = scan[
+        ft_in=((None,), (None, None), (None,)) ft_out=((None, None), (None,)) length=3 reverse={reverse} unroll=1
+        jaxpr={{ lambda ; w:f32[4] c:f32[4] d:f32[4] x:f32[4]. let
+            e:f32[4] = {update}
+            f:f32[4] = add d x
+            g:f32[4] = mul f {output}
+          in (e, f, g) }}
+      ] z {start} a b
+    in (p, r) }}"""
+
+
+def test_a_loop_is_known_by_what_it_computes() -> None:
+    base = program(scan())
+    within = (
+        scan()
+        .replace(" z a a b", " k a a b")
+        .replace("= mul c w", "= mul c v")
+        .replace("            e:f32[4]", "            v:f32[4] = sin w\n            e:f32[4]")
+    )
+    swapped = """{ lambda ; a:f32[4] b:f32[3,4] k:f32[4]. let
+      z:f32[4] = sin k
+      q:f32[4] p:f32[4] r:f32[3,4] = scan[
+        ft_in=((None,), (None, None), (None,)) ft_out=((None, None), (None,)) length=3 reverse=False unroll=1
+        jaxpr={ lambda ; w:f32[4] d:f32[4] c:f32[4] x:f32[4]. let
+            e:f32[4] = mul c w
+            f:f32[4] = add d x
+            g:f32[4] = mul f c
+          in (f, e, g) }
+      ] z a a b
+    in (p, r) }"""
+    assert difference(base, program(within)) == ""  # what the loop does not change may be computed in it
+    start = scan(start="k"), swapped.replace(" z a a b", " z a k b")
+    assert difference(program(start[0]), program(start[1])) == ""  # the order of carries
+
+
+@pytest.mark.parametrize("change", [{"update": "add c w"}, {"output": "d"}, {"start": "k"}, {"reverse": "True"}])
+def test_a_change_to_a_loop_is_seen(change: dict[str, str]) -> None:
+    assert not equivalent(program(scan(start="k" if "output" in change else "a")), program(scan(**change)))

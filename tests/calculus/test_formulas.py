@@ -1,0 +1,48 @@
+"""Rows are read as formulas, or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from calculus.formulas import Apply, Full, Name, Number, Star, Zeros, read_formula, read_row
+
+G, X = Name("g"), Name("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "formula"),
+    [
+        ("g", G),
+        ("g * cos(x)", Apply("mul", (G, Apply("cos", (X,))))),
+        ("-(g * x)", Apply("neg", (Apply("mul", (G, X)),))),
+        ("-2 * x", Apply("mul", (Number(-2), X))),
+        ("-g * x", Apply("mul", (Apply("neg", (G,)), X))),
+        ("x >= 0", Apply("ge", (X, Number(0)))),
+        ("full(0.5, result)", Full(Number(0.5), "result")),
+        ("zeros(x)", Zeros("x")),
+        ("integer_pow(x, y=-2)", Apply("integer_pow", (X,), (("y", -2),))),
+        ("concatenate(*g, dimension=1)", Apply("concatenate", (Star("g"),), (("dimension", 1),))),
+        ("split(g, axis=0, sizes=(1, 2))[1]", Apply("split", (G,), (("axis", 0), ("sizes", (1, 2))), 1)),
+    ],
+)
+def test_a_formula_is_read(text: str, formula: object) -> None:
+    assert read_formula(text) == formula
+
+
+def test_a_row_is_read_by_operand() -> None:
+    assert read_row("x: g; y: -g", ("x", "y")) == {"x": G, "y": Apply("neg", (G,))}
+    assert read_row("g", ("x",)) == {"x": G}
+
+
+@pytest.mark.parametrize(
+    "text", ["g *", "g ** x", "f.g(x)", "g if x else x", "'g'", "full(x, g)", "True", "split(g)[x]"]
+)
+def test_what_is_no_formula_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a formula|is no part of a formula|is no parameter"):
+        read_formula(text)
+
+
+@pytest.mark.parametrize("row", ["z: g", "x: g; x: g"])
+def test_a_row_is_about_operands_once_each(row: str) -> None:
+    with pytest.raises(ValueError, match="is about"):
+        read_row(row, ("x", "y"))

@@ -1,0 +1,185 @@
+"""Rows against the kernels they stand beside: a wrong derivative or adjoint in the table must not survive.
+
+A derivative: the linear program that is made of one equation, evaluated, against the difference quotient of the kernel.
+An adjoint: transposed, it is the transpose, ⟨c, J t⟩ = ⟨Jᵀ c, t⟩, for random t and c; transposed twice, it is itself.
+Neither looks at JAX, and neither looks at the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calculus.building import Workbench
+from calculus.checking import Checker
+from calculus.linearization import Linearized, differentiable, linearize
+from calculus.meshes import Mesh
+from calculus.primitives import TABLE
+from calculus.primitives.differentials import ADJOINTS, DERIVATIVES
+from calculus.programs import Equation, Program
+from calculus.refusals import Refused
+from calculus.transposition import Transposed, transpose
+from calculus.types import ArrayType
+from tests.laws.cases import RUN, Case
+from tests.laws.evaluation import evaluate, run
+from verifier.devices import Array
+from verifier.samples import Sample
+
+
+class Derived:
+    """One sample call as a program, linearized in every operand that can change."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.case = Case(sample)
+        count = len(sample.results)
+        names = tuple(f"x{number}" for number in range(len(sample.operands)))
+        binders = tuple(f"y{number}" for number in range(count))
+        self.equation = Equation(sample.primitive, sample.parameters, names, binders, sample.results)
+        self.program = Program((), (), names, sample.operands, (self.equation,), binders)
+        self.checker = Checker([Mesh(())])
+        checked = self.checker.check(self.program)
+        assert not self.checker.refusals, self.checker.refusals[0][0].message
+        self.equation.types = tuple(one for one in checked.types if isinstance(one, ArrayType))
+        self.bench = Workbench(self.checker)
+        self.flows = [differentiable(type) for type in sample.operands]
+        self.operands: list[Array] = [self.case.draw(position) for position in range(len(names))]
+        if sample.primitive == "clamp":  # bounds in order: between bounds that are not there is nothing
+            low, _, high = self.operands
+            self.operands[0], self.operands[2] = np.minimum(low, high), np.maximum(low, high)
+
+    def linearized(self) -> Linearized:
+        return linearize(self.bench, self.checker.scope, self.program, self.flows)
+
+    def transposed(self) -> Transposed:
+        """Its linear program, transposed."""
+        found = self.linearized()
+        held = len(found.residuals)
+        linear = [False] * held + [True] * (len(found.linear.inputs) - held)
+        return transpose(self.bench, self.checker.scope, found.linear, linear, [True] * len(found.linear.outputs))
+
+    def tangents(self) -> list[Array]:
+        return [self.draw(one) for one, flows in zip(self.operands, self.flows, strict=True) if flows]
+
+    def draw(self, like: Array) -> Array:
+        real = self.case.random.normal(size=like.shape)
+        return real + 1j * self.case.random.normal(size=like.shape) if like.dtype.kind == "c" else real
+
+
+def _written(sample: Sample) -> bool:
+    if not any(map(differentiable, sample.operands)):
+        return False
+    try:
+        return any(Derived(sample).linearized().nonzero)
+    except Refused:
+        return False
+
+
+def _turns(sample: Sample) -> bool:
+    """Whether the transpose is written as well."""
+    try:
+        Derived(sample).transposed()
+    except Refused as refused:
+        assert refused.refusal.message.startswith("the transpose of"), refused
+        return False
+    return True
+
+
+TRIED = [sample for sample in RUN if _written(sample)]
+TURNED = [sample for sample in TRIED if _turns(sample)]
+REAL = [sample for sample in TRIED if all(type.dtype_class != "c" for type in sample.operands)]
+
+#: the derivative is not that of the function, on purpose: rounding is passed through
+STRAIGHT = {"reduce_precision"}
+
+
+def quotient(derived: Derived, tangents: list[Array], step: float = 2.0**-18) -> list[Array]:
+    """The difference quotient of the kernel along these tangents."""
+
+    def moved(by: float) -> list[Array]:
+        given = iter(tangents)
+        return run(
+            derived.equation,
+            [
+                one + by * next(given) if flows else one
+                for one, flows in zip(derived.operands, derived.flows, strict=True)
+            ],
+        )
+
+    return [(right - left) / (2 * step) for left, right in zip(moved(-step), moved(step), strict=True)]
+
+
+@pytest.mark.parametrize("sample", REAL, ids=str)
+def test_a_row_is_the_derivative_of_its_kernel(sample: Sample) -> None:
+    derived = Derived(sample)
+    found = derived.linearized()
+    tangents = derived.tangents()
+    residuals = evaluate(found.forward, derived.operands)[len(derived.equation.types) :]
+    pushed = evaluate(found.linear, [*residuals, *tangents])
+    if sample.primitive in STRAIGHT:
+        np.testing.assert_array_equal(pushed, tangents)
+        return
+    narrow = any(type.dtype in ("f32", "c64") for type in derived.equation.types if isinstance(type, ArrayType))
+    for mine, theirs in zip(pushed, quotient(derived, tangents, 2.0**-6 if narrow else 2.0**-18), strict=True):
+        defined = np.isfinite(theirs)
+        assert np.any(defined)
+        mine, theirs = mine[defined], theirs[defined]
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3 if narrow else 1e-5, atol=1e-2 if narrow else 1e-5)
+
+
+@pytest.mark.parametrize("sample", TURNED, ids=str)
+def test_a_transpose_is_the_transpose(sample: Sample) -> None:
+    """Without conjugation, as JAX transposes."""
+    derived = Derived(sample)
+    found = derived.linearized()
+    residuals = evaluate(found.forward, derived.operands)[len(derived.equation.types) :]
+    tangents = derived.tangents()
+    pushed = evaluate(found.linear, [*residuals, *tangents])
+    cts = [derived.draw(one) for one in pushed]
+    bench, scope = derived.bench, derived.checker.scope
+    held = [False] * len(residuals)
+    turned = derived.transposed()
+    pulled = evaluate(turned.program, [*residuals, *cts])
+    reached = [tangent for tangent, came in zip(tangents, turned.nonzero, strict=True) if came]
+    left = sum(np.sum(ct * one) for ct, one in zip(cts, pushed, strict=True))
+    right = sum(np.sum(one * tangent) for one, tangent in zip(pulled, reached, strict=True))
+    tolerance = 1e-4 if any(one.dtype in (np.float32, np.complex64) for one in (*pushed, *pulled)) else 1e-9
+    np.testing.assert_allclose(np.real(left), np.real(right), rtol=tolerance, atol=tolerance)
+
+    again = transpose(bench, scope, turned.program, [*held, *[True] * len(cts)], [True] * len(pulled))
+    for one, other in zip(pushed, evaluate(again.program, [*residuals, *reached]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+def test_the_laws_cover_every_row() -> None:
+    """A row that no law tries could be wrong. A derivative that is zero is tried below."""
+    assert {*DERIVATIVES, *ADJOINTS} <= set(TABLE)
+    tried = {sample.primitive for sample in TURNED}
+    written = {name for name, one in TABLE.items() if one.derivative or one.adjoint}
+    assert written - tried - ZERO == set()
+
+
+ZERO = {"sign", "floor", "ceil", "round", "stop_gradient"}
+
+
+@pytest.mark.parametrize("sample", [one for one in RUN if one.primitive in ZERO and one.kind == "f"], ids=str)
+def test_what_has_no_slope_has_no_tangent(sample: Sample) -> None:
+    derived = Derived(sample)
+    assert derived.linearized().nonzero == (False,)
+    if sample.primitive != "stop_gradient":
+        assert not np.any(quotient(derived, derived.tangents()))
+
+
+def test_a_wrong_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The laws can fail: the derivative of the cosine without its sign, and a slice put back one place off."""
+    cosine, slicing = (next(one for one in REAL if one.primitive == name) for name in ("cos", "slice"))
+    monkeypatch.setitem(TABLE, "cos", replace(TABLE["cos"], derivative="g * sin(x)"))
+    with pytest.raises(AssertionError):
+        test_a_row_is_the_derivative_of_its_kernel(cosine)
+    honest = TABLE["slice"].adjoint
+    assert callable(honest)
+    wrong = replace(TABLE["slice"], adjoint=lambda site, position: f"neg({honest(site, position)})")
+    monkeypatch.setitem(TABLE, "slice", wrong)
+    with pytest.raises(AssertionError):
+        test_a_transpose_is_the_transpose(slicing)
