@@ -31,6 +31,7 @@ from calculus.primitives.declaration import Primitive, Site
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Join, Signature
+from calculus.types import dtype_class
 from tests.laws.cases import RUN
 from tests.laws.test_derivatives import wrong
 from tests.laws.test_local import differences
@@ -89,7 +90,8 @@ def _said(primitive: Primitive, sample: Sample) -> object:
         sets = [set(several) for count in places for several in itertools.combinations(places, count + 1)]
         joined = [frozenset(one.joined(several, kind)) for several in sets for kind in ("max", "min")]
         groups = {frozenset(group) for group in one.groups}
-        found.append((groups, set(one.nonlinear), set(one.index), sample.kind != "c" and joined))
+        classes = {dtype_class(dtype) for dtype in (*primitive.dtypes(sample.site), *sample.site.dtypes) if dtype}
+        found.append((groups, set(one.nonlinear), set(one.index), "c" not in classes and joined))
     return found
 
 

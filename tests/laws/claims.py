@@ -85,6 +85,8 @@ def arguable(
             continue
         if (state == "U" and one == "bool") or (state in ("Umax", "Umin") and dtype_class(one) == "c"):
             return True
-        if position in unseen or position in ignored(sample) or (sample.primitive, sample.kind, position) in UNDEFINED:
+        if position in unseen or position in ignored(sample):
+            return True
+        if isinstance(state, str) and (sample.primitive, sample.kind, position) in UNDEFINED:
             return True
     return False

@@ -81,6 +81,8 @@ class Execution(Case):
                 whole = self.special(position, pending=False) if extreme else self.draw(position, whole=True)
                 if state == "U":  # a sum is 0 here and there, though its pieces are not
                     whole = np.where(self.random.random(whole.shape) < 0.2, np.zeros_like(whole), whole)
+                    if whole.dtype.kind == "f" and self.results[0].dtype.kind == "b":  # asked whether it is finite
+                        whole = np.where(self.random.random(whole.shape) < 0.1, np.inf, whole)
                 type = state_type(self.dtypes[position], self.shapes[position], state)
                 held = list(place(whole, type, MESH, self.random).values())
             wholes.append(whole)
