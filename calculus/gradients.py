@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calculus.building import Builder, Workbench
-from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.linearization import differentiable, linearize
 from calculus.programs import Atom, Program
@@ -14,7 +13,7 @@ from calculus.transposition import transpose
 from calculus.types import ArrayType, Type
 
 
-def gradient(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
+def gradient(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
     """The program of the gradients of a program's one scalar result with respect to some of its inputs (counted from
     0): its own equations, then the backward ones. The seed is `1.0`. Each gradient has the cotangent type of its input
     (statements A2, A7); one that nothing contributes to is zeros at that type (A12).
@@ -22,7 +21,7 @@ def gradient(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
     Refuses `shape` where the result is no lone number, `no-cotangent` where an input has none, and what has no
     derivative that is written. The program itself must be well typed.
     """
-    builder, residuals, results = _forward(program, checker, wrt)
+    builder, residuals, results = _forward(program, bench, wrt)
     types = [builder.type_of(result) for result in results]
     (type,) = types if len(types) == 1 else (None,)
     if not (isinstance(type, ArrayType) and not type.shape and differentiable(type)):
@@ -37,10 +36,10 @@ def gradient(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
     return _finished(builder, program, wrt, (builder.at(seed, cotangent(type)),), residuals, ())
 
 
-def vjp(program: Program, checker: Checker, wrt: Sequence[int]) -> Program:
+def vjp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
     """The program that takes the inputs, and then a cotangent for each result that can have one, to the results and the
     cotangents of some of the inputs. Refuses like `gradient`."""
-    builder, residuals, results = _forward(program, checker, wrt)
+    builder, residuals, results = _forward(program, bench, wrt)
     seeds = [builder.input(cotangent(type)) if differentiable(type) else None for type in map(builder.type_of, results)]
     return _finished(builder, program, wrt, seeds, residuals, results)
 
@@ -50,7 +49,7 @@ def _inputs(program: Program) -> tuple[Type, ...]:
 
 
 def _forward(
-    program: Program, checker: Checker, wrt: Sequence[int]
+    program: Program, bench: Workbench, wrt: Sequence[int]
 ) -> tuple[Builder, tuple[Atom, ...], tuple[Atom, ...]]:
     """The forward program, inlined: the builder, the residuals and the results."""
     held = len(program.constants)
@@ -64,10 +63,9 @@ def _forward(
                 help="differentiate with respect to floating inputs",
                 place=Place("input", held + index),
             )
-    bench = Workbench(checker)
     nonzero = _chosen(program, wrt)
-    linearized = linearize(bench, checker.scope, program, nonzero)
-    builder = Builder(bench, checker.scope)
+    linearized = linearize(bench, bench.checker.scope, program, nonzero)
+    builder = Builder(bench, bench.checker.scope)
     inputs = [builder.input(type) for type in types]
     found = builder.inline(linearized.forward, inputs)
     count = len(found) - len(linearized.residuals)

@@ -8,32 +8,26 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn, TextIO
 
 import click
 
 from calculus.meshes import Mesh
-from calculus.refusals import Refusal, Refused, refuse
+from calculus.refusals import Refusal, Refused
 from grammar.meshes import parse_meshes
 from grammar.render import excerpt, render
 from verifier import __version__
+from verifier.answers import detailed, file_report, function_report, paragraphs, totals
 from verifier.factories import is_interrupt, is_target
 from verifier.report import (
     STATUS,
-    VERDICTS,
+    Derived,
     Report,
     as_json,
-    count,
-    malformed,
     refusal_as_json,
-    summary,
-    table,
     verdict_on,
 )
-
-MOST_SHOWN: Final = 50
-"""The most refusals that are shown in full for one file; `--json` lists all."""
 
 
 def _read_meshes(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> list[Mesh]:
@@ -57,6 +51,9 @@ _mesh_option = click.option(
     metavar="X=4,Y=2",
     help="The mesh: axes with their sizes, major first; X=4:auto or X=4:manual for an axis that is not explicit. "
     "Repeat it for a program that uses several meshes.",
+)
+_wrt_option = click.option(
+    "--wrt", metavar="a,b", help="The inputs to differentiate, by their names in FILE; by default all floating ones."
 )
 _json_option = click.option("--json", "as_data", is_flag=True, help="Print JSON instead of text.")
 
@@ -117,6 +114,7 @@ def main() -> None:
     \b
     Save a program:      print(jax.make_jaxpr(jax.grad(loss))(w, x))
     Check it:            shardproof check step.jaxpr --mesh X=4,Y=2
+    Its backward pass:   shardproof grad loss.jaxpr --mesh X=4,Y=2
     Look at one type:    shardproof type 'f32[8@X,4]{U:Y}' --mesh X=4,Y=2
 
     \b
@@ -133,9 +131,10 @@ def main() -> None:
 @main.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @_mesh_option
+@click.option("--backward", is_flag=True, help="Check and price the backward pass of each program as well.")
 @_json_option
 @click.pass_context
-def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_data: bool) -> None:
+def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backward: bool, as_data: bool) -> None:
     """Check every equation of printed jaxprs, or of functions, and list what communicates.
 
     A FILE holds one program as JAX prints it; - is standard input; package.module:factory calls that factory, which
@@ -145,12 +144,17 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     \b
     shardproof check step.jaxpr --mesh X=4,Y=2
     shardproof check examples/seeds/*.jaxpr
+    shardproof check loss.jaxpr --backward --mesh X=4
     shardproof check examples.nnx_mlp:data_parallel
     python -c 'import step' | shardproof check - --mesh data=8,model=2:auto --json
 
     Bytes are payload per device, each time and in all; wire is what a device sends on a ring, in all. Times is a
     product of loop lengths, ? where it depends on the data. A column that would say nothing (once, exact, inside no
     loop or call) is left out of the table, not of --json. What a function communicates stands under your lines.
+
+    With --backward a second report follows each well-typed program: that of the program which computes it and the
+    cotangents of all its floating inputs, forward and backward pass together. Its lines are those of the FILE: a
+    collective of the backward pass stands at the equation whose transpose communicates.
 
     Kernels that nobody has described are assumed to have the types that are printed. To have yours judged, declare them
     in files that pyproject.toml names: [tool.shardproof] rules = ["kernels.py"].
@@ -160,14 +164,20 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], as_dat
     reports: list[Report] = []
     _load_rules()
     for file in files:
-        report, text = _function(file, meshes) if is_target(file) else _checked(file, meshes)
+        if backward and is_target(file):
+            raise click.UsageError("--backward reads printed programs: print make_jaxpr of the function into a file")
+        report, text = function_report(file, meshes) if is_target(file) else file_report(file, meshes)
         reports.append(report)
         if not as_data:
-            _say(_paragraphs(report, text, spaced=len(reports) > 1 and any(map(_detailed, reports[-2:]))))
+            _say(paragraphs(report, text, spaced=len(reports) > 1 and any(map(detailed, reports[-2:]))))
+        if backward and report.verdict == "ok":
+            reports.append(_backward_of(file, text, meshes))
+            if not as_data:
+                _say(paragraphs(reports[-1], text, spaced=any(map(detailed, reports[-2:]))))
     if as_data:
         _say([json.dumps([as_json(report) for report in reports], indent=2)])
-    elif len(reports) > 1:
-        _say(["", _totals(reports)])
+    elif len(files) > 1:
+        _say(["", totals(reports, "report" if backward else "file")])
     ctx.exit(max(STATUS[report.verdict] for report in reports))
 
 
@@ -181,85 +191,102 @@ def _load_rules() -> None:
         raise _Misused(str(error)) from error
 
 
-def _function(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
-    """The report on a function by name, whatever it leads to; its text is what went wrong."""
-    from verifier.factories import BadFactory, report_on
-    from verifier.progress import sign_of_life
-
-    try:
-        with sign_of_life(f"checking {target}"):
-            return report_on(target, str(meshes[0]) if meshes else None), ""
-    except BadFactory as error:
-        message, _, help = str(error).partition("\n  help: ")
-        return _NoFunction(target, "malformed", refusals=[refuse("no-function", message, help=help).refusal]), str(
-            error
-        )
-
-
-class _NoFunction(Report):
-    """The report on a name that leads to nothing to check. What went wrong is told as it is, in their words."""
-
-    def explained(self, text: str, most: int) -> str:
-        message, help, repair = text.partition("\n  help: ")
-        (refusal,) = self.refusals
-        return f"{self.name}: malformed: {message}\n  rule: {refusal.rule} [{refusal.code}]{help}{repair}"
-
-
 class _Misused(click.ClickException):
     """What ends the command with status 2, in its own words."""
 
     exit_code = 2
 
 
-def _checked(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
-    """The report on one file, whatever is in it, and its text."""
-    from verifier.progress import sign_of_life
-    from verifier.sources import text_of
-    from verifier.texts import check_text
+def _backward_of(file: str, text: str, meshes: list[Mesh]) -> Report:
+    """The report on the forward and backward pass of a well-typed program."""
+    from calculus.gradients import vjp
+    from verifier.backward import derive
 
-    text = ""
-    try:
-        text = text_of(file)
-        with sign_of_life(f"checking {file}"):
-            report = check_text(text, meshes, file)
-    except Refused as refused:
-        report = malformed(file, refused.refusal)
-    except RecursionError:
-        from calculus.checking import DEEPEST
-        from grammar.layout import NESTING
-
-        levels = f"the reader follows {NESTING} levels, the checker {DEEPEST}"
-        report = malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal)
-    if text and file.endswith(".py") and report.verdict == "malformed":
-        report.refusals[0].help = "this is a module: name a function in it that returns (f, args), as module:factory"
-    return report, text
+    found = derive(text, meshes, file, vjp).backward
+    assert found is not None
+    return Derived(found, "forward and backward")
 
 
-def _detailed(report: Report) -> bool:
-    return bool(report.communication or report.refusals or report.notes)
+@main.command()
+@click.argument("file", metavar="FILE")
+@_mesh_option
+@_wrt_option
+@_json_option
+@click.pass_context
+def grad(ctx: click.Context, file: str, meshes: list[Mesh], wrt: str | None, as_data: bool) -> None:
+    """Print the gradient of a printed program, and what it communicates beside the program.
+
+    The program has one result, a lone number. Its gradient is the program itself, then the backward pass, as
+    jax.make_jaxpr(jax.grad(f)) would print it: every type and every collective of the backward pass follows from the
+    types of the forward pass. It goes to standard output, the two reports to standard error, so that it can be checked,
+    saved, or differentiated again:
+
+    \b
+    shardproof grad loss.jaxpr --mesh X=4
+    shardproof grad loss.jaxpr --mesh X=4 --wrt a > grad.jaxpr
+    shardproof grad loss.jaxpr --mesh X=4 | shardproof check -
+
+    A weight that the forward pass reshards to reduced (free) has an unreduced gradient, summed over devices once, where
+    the reshard is; without it every product that uses the weight sums its own. Lines of the reports are those of FILE.
+    """
+    from calculus.gradients import gradient
+
+    _derived(ctx, file, meshes, wrt, as_data, gradient, "gradient")
 
 
-def _paragraphs(report: Report, text: str, spaced: bool) -> Iterator[str]:
-    if spaced:
-        yield ""
-    yield summary(report)
-    if report.communication:
-        yield from table(report.communication)
-    for note in report.notes:
-        yield f"  note: {note}"
-    if report.refusals:
-        yield ""
-        yield report.explained(text, MOST_SHOWN)
-        if len(report.refusals) > MOST_SHOWN:
-            yield f"\n{count(len(report.refusals) - MOST_SHOWN, 'more refusal')}: --json lists all"
+@main.command()
+@click.argument("file", metavar="FILE")
+@_mesh_option
+@_wrt_option
+@_json_option
+@click.pass_context
+def vjp(ctx: click.Context, file: str, meshes: list[Mesh], wrt: str | None, as_data: bool) -> None:
+    """Print the program that computes a program's results and, given their cotangents, those of its inputs.
+
+    Its inputs are those of FILE, then a cotangent for each floating result; its results are those of FILE, then the
+    cotangents of the inputs. A pending sum has a reduced cotangent, a reduced value an unreduced one.
+
+    \b
+    shardproof vjp layer.jaxpr --mesh X=4
+    shardproof vjp layer.jaxpr --mesh X=4 --wrt b > layer_vjp.jaxpr
+    """
+    from calculus.gradients import vjp as make
+
+    _derived(ctx, file, meshes, wrt, as_data, make, "vjp")
 
 
-def _totals(reports: list[Report]) -> str:
-    verdicts = [report.verdict for report in reports]
-    parts = [f"{verdicts.count(verdict)} {word}" for verdict, word in VERDICTS.items() if verdict in verdicts]
-    assuming = sum(report.assumed > 0 for report in reports)
-    parts += [f"{assuming} of them on assumptions"] if assuming else []
-    return f"{count(len(reports), 'file')}: {', '.join(parts)}"
+def _derived(
+    ctx: click.Context, file: str, meshes: list[Mesh], wrt: str | None, as_data: bool, make: Any, what: str
+) -> None:
+    from verifier.backward import UnknownInput, derive
+
+    if is_target(file):
+        raise click.UsageError(f"{what} reads printed programs: print make_jaxpr of the function into a file")
+    _load_rules()
+    report, text = file_report(file, meshes)
+    found = None
+    if report.verdict == "ok":
+        names = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
+        try:
+            found = derive(text, meshes, file, make, names)
+        except UnknownInput as error:
+            raise click.BadParameter(str(error), ctx, param_hint="--wrt") from error
+    reports = [report] if found is None or found.backward is None else [report, Derived(found.backward, what)]
+    if as_data:
+        _say(
+            [
+                json.dumps(
+                    {"program": found.text if found else "", "reports": [as_json(one) for one in reports]}, indent=2
+                )
+            ]
+        )
+    else:
+        if found is not None and found.text:
+            _say([found.text])
+        with contextlib.suppress(BrokenPipeError):
+            for one in reports:
+                click.echo("\n".join(paragraphs(one, text, spaced=False)), err=True)
+    ctx.exit(max(STATUS[one.verdict] for one in reports))
 
 
 @main.command("type")

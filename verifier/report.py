@@ -88,6 +88,24 @@ class Report:
         return sum(row.total is None for row in self.communication)
 
 
+class Derived(Report):
+    """The report on a program that was derived from a file's: it says what that is."""
+
+    what: str
+
+    def __init__(self, report: Report, what: str) -> None:
+        super().__init__(
+            report.file, report.verdict, report.equations, report.refusals, report.communication, report.notes,
+            report.assumed,
+        )  # fmt: skip
+        self.what = what
+
+    @property
+    def name(self) -> str:
+        """The file as text shows it, and what of it this is about."""
+        return f"{Report.name.fget(self)} ({self.what})"  # type: ignore[attr-defined]
+
+
 def verdict_on(refusals: Iterable[Refusal]) -> Verdict:
     """What the refusals of one text amount to: a text that is not the language gets no other verdict."""
     families = {refusal.family for refusal in refusals}

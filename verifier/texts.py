@@ -21,9 +21,9 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     meshes that it prints inside, and, last, axes of unknown sizes (then types are checked and nothing is priced)."""
     try:
         document = read(text)
-        given = list(meshes) or _meshes_of(document)
+        given = list(meshes) or meshes_of(document)
     except Refused as refused:
-        return malformed(file, _first_line(refused.refusal))
+        return malformed(file, first_line(refused.refusal))
     examined = examine(document.program, Checker(given))
     refusals = counted(_located(text, examined.checker))
     rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
@@ -31,7 +31,8 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed)
 
 
-def _first_line(refusal: Refusal) -> Refusal:
+def first_line(refusal: Refusal) -> Refusal:
+    """A refusal that points nowhere points at the beginning of the text."""
     refusal.line = refusal.line or 1
     refusal.column = refusal.column or 1
     return refusal
@@ -52,12 +53,12 @@ def _located(text: str, checker: Checker) -> list[Refusal]:
     return found
 
 
-def _meshes_of(document: Document) -> list[Mesh]:
+def meshes_of(document: Document) -> list[Mesh]:
     """The meshes that the text itself says: its first line, else those printed in parameters, completed by axes that
     only types mention."""
     if document.mesh is not None:
         return parse_meshes(document.mesh)
-    programs = list(_programs(document))
+    programs = list(programs_of(document))
     found: list[Mesh] = []
     for program in programs:
         for equation in program.equations:
@@ -76,7 +77,7 @@ def _meshes_of(document: Document) -> list[Mesh]:
     return [*explicit, open_mesh(missing)] if missing else explicit
 
 
-def _programs(document: Document) -> Iterator[Program]:
+def programs_of(document: Document) -> Iterator[Program]:
     """Every body once, the main program first."""
     seen: set[int] = set()
     waiting = [document.program]

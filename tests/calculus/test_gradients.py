@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from calculus.building import Workbench
 from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.equivalence import difference
@@ -34,7 +35,7 @@ def forward(text: str, mesh: str) -> tuple[Program, Checker]:
 def grad(text: str, wrt: tuple[int, ...] = (0,), mesh: str = "X=2") -> str:
     """The text of the gradient. It reads back, and it is well typed."""
     program, checker = forward(text, mesh)
-    found = print_document(tidy(gradient(program, checker, wrt)))
+    found = print_document(tidy(gradient(program, Workbench(checker), wrt)))
     report = check_text(found, parse_meshes(mesh), "the gradient")
     assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
     return found
@@ -186,7 +187,7 @@ def test_the_vjp_takes_a_cotangent_for_each_result() -> None:
     """The results come first; a pending result takes a reduced cotangent."""
     text = "{ lambda ; a:f32[8]{R:X} b:f32[8]{U:X}. let c:f32[8]{U:X} = mul a b in (c,) }"
     program, checker = forward(text, "X=2")
-    found = read(print_document(tidy(vjp(program, checker, (0, 1))))).program
+    found = read(print_document(tidy(vjp(program, Workbench(checker), (0, 1))))).program
     assert [str(type) for type in found.input_types] == ["f32[8]{R:X}", "f32[8]{U:X}", "f32[8]{R:X}"]
     assert [str(type) for type in _types(found)] == ["f32[8]{U:X}", "f32[8]{U:X}", "f32[8]{R:X}"]
 
@@ -215,5 +216,5 @@ def test_the_vjp_takes_a_cotangent_for_each_result() -> None:
 def test_what_has_no_gradient_is_refused(text: str, wrt: int, code: str, says: str) -> None:
     program, checker = forward(text, "X=2")
     with pytest.raises(Refused) as caught:
-        gradient(program, checker, (wrt,))
+        gradient(program, Workbench(checker), (wrt,))
     assert (caught.value.refusal.code, says in caught.value.refusal.message) == (code, True)

@@ -19,6 +19,7 @@ from typing import Final
 
 from click.testing import CliRunner
 
+from calculus.equivalence import difference
 from calculus.meshes import Mesh
 from calculus.refusals import CATALOGUE, Family, Refusal, Refused
 from grammar.fast import read_fast
@@ -26,7 +27,9 @@ from grammar.leaves import Odd
 from grammar.meshes import parse_meshes
 from grammar.parse import parse_document
 from grammar.print import print_document
+from grammar.read import read
 from tests.spec.document import Block, Said, Section
+from verifier.backward import derive
 from verifier.cli import main
 from verifier.report import Row
 from verifier.texts import check_text
@@ -103,12 +106,30 @@ def jaxpr(block: Block, section: Section) -> Outcome:
     if expected.collectives or expected.silent or expected.totals:
         found.ran.add("C")
     _compare_collectives(report.communication, expected, found)
+    of = block.options.get("gradient")
+    if of is not None:
+        found.need(*_gradient(block, section, of))
     for total in expected.totals:
         found.need(report.payload == total, 0, f"{report.payload} bytes in all, not {total}")
     for note in expected.notes:
         wanted = note.text.removeprefix("note: ")
         found.need(any(wanted in said for said in report.notes), note.written, f"no note says this: {report.notes}")
     return found
+
+
+def _gradient(block: Block, section: Section, file: str) -> tuple[bool, int, str]:
+    """Whether a block is the gradient of the section's program with this name, up to what `calculus.equivalence` passes
+    over. (The letter G counts once every section that names it has such a block.)"""
+    source = next((one for one in section.blocks if one.options.get("file") == file), None)
+    if source is None:
+        return False, 0, f"no program of the section is called {file}"
+    wrt = block.options.get("wrt")
+    derived = derive(source.text, _meshes(source), file, wrt=None if wrt is None else wrt.split(","))
+    if not derived.text:
+        report = derived.backward or derived.forward
+        return False, 0, f"{file} has no gradient: {[refusal.message for refusal in report.refusals]}"
+    unlike = difference(read(derived.text).program, read(block.text).program)
+    return not unlike, 0, f"the program is not the gradient of {file}: {unlike}"
 
 
 def _expectations(block: Block, found: Outcome) -> _Expected:
@@ -315,7 +336,7 @@ LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "python": python,
 }
 OPTIONS: Final[dict[str, set[str]]] = {
-    "jaxpr": {"mesh", "file", "printed"},
+    "jaxpr": {"mesh", "file", "printed", "gradient", "wrt"},
     "type": {"mesh"},
     "console": set(),
     "text": set(),

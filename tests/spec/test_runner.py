@@ -162,3 +162,34 @@ def test_the_examples_of_the_readme_hold() -> None:
 
 def test_every_language_has_its_options() -> None:
     assert OPTIONS.keys() == LANGUAGES.keys()
+
+
+GRADIENT = """## The gradient of a square
+
+Prose.
+
+```jaxpr mesh="X=2" file="square.jaxpr"
+{ lambda ; a:f32[]. let b:f32[] = integer_pow[y=2] a in (b,) }
+```
+
+```jaxpr mesh="X=2" gradient="square.jaxpr" wrt="a"
+{ lambda ; a:f32[]. let
+    b:f32[] = mul 2.0:f32[] a
+    c:f32[] = mul b 1.0:f32[]
+  in (c,) }
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("mul 2.0", "mul 3.0", "is not the gradient of square.jaxpr"),
+        ('gradient="square', 'gradient="cube', "no program of the section is called cube"),
+        ("b:f32[] = integer_pow[y=2] a in", "b:f32[4] = broadcast_in_dim a in", "has no gradient"),
+    ],
+)
+def test_a_wrong_gradient_is_reported(old: str, new: str, says: str) -> None:
+    assert outcome(GRADIENT).problems == []
+    (problem,) = outcome(GRADIENT.replace(old, new)).problems
+    assert says in problem[1]

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 import verifier
 from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.refusals import Refusal, refuse
-from verifier.cli import MOST_SHOWN, main
+from verifier.answers import MOST_SHOWN
+from verifier.cli import main
 from verifier.report import Report, Row, summary
 
 ROOT = Path(__file__).resolve().parents[2]

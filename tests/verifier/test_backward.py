@@ -1,0 +1,124 @@
+"""The commands that derive: what they print, what they refuse and where, and their exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from calculus.equivalence import difference
+from grammar.read import read
+from tests.calculus.test_gradients import FANOUT, LOSS, LOSS2
+from verifier.cli import main
+
+
+def run(*arguments: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, list(arguments), input=stdin, prog_name="shardproof")
+
+
+@pytest.fixture
+def loss(tmp_path: Path) -> str:
+    path = tmp_path / "loss.jaxpr"
+    path.write_text(LOSS2)
+    return str(path)
+
+
+def test_grad_prints_a_program_that_checks(loss: str) -> None:
+    """On standard output the program alone, with its mesh; beside it what the forward and the backward pass cost."""
+    found = run("grad", loss, "--mesh", "X=2", "--wrt", "a")
+    assert found.exit_code == 0
+    assert found.stdout.startswith("# mesh: X=2\n{ lambda ; a:f32[4,2] b:f32[8@X,4]. let\n")
+    assert "1 collective, 1 run · 4 bytes per device" in found.stderr  # forward: the loss itself
+    assert "(gradient): well typed · 11 equations · 1 collective, 1 run · 32 bytes per device" in found.stderr
+    again = run("check", "-", stdin=found.stdout)
+    assert again.exit_code == 0
+    assert "32 bytes per device" in again.stdout
+
+
+def test_the_gradient_of_a_gradient(loss: str) -> None:
+    """What is printed can be differentiated again: ∂(Σ ∂loss/∂a)/∂a needs the pending sum's reduced cotangent."""
+    first = run("grad", loss, "--mesh", "X=2", "--wrt", "a").stdout
+    total = first.replace("in (l,) }", "  m:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] l\n  in (m,) }")
+    assert total != first
+    second = run("grad", "-", "--wrt", "a", stdin=total)
+    assert second.exit_code == 0, second.stderr
+    assert run("check", "-", stdin=second.stdout).exit_code == 0
+
+
+def test_wrt_names_inputs(loss: str) -> None:
+    both = run("grad", loss, "--mesh", "X=2").stdout
+    assert both == run("grad", loss, "--mesh", "X=2", "--wrt", "a,b").stdout
+    swapped = read(run("grad", loss, "--mesh", "X=2", "--wrt", "b, a").stdout).program
+    assert swapped.outputs == read(both).program.outputs[::-1]
+    wrong = run("grad", loss, "--mesh", "X=2", "--wrt", "q")
+    assert (wrong.exit_code, "q is no input of the program; a, b is" in wrong.stderr) == (2, True)
+
+
+def test_vjp_takes_the_cotangents(loss: str) -> None:
+    found = run("vjp", loss, "--mesh", "X=2")
+    program = read(found.stdout).program
+    assert found.exit_code == 0
+    assert [str(type) for type in program.input_types] == ["f32[4,2]", "f32[8@X,4]", "f32[]"]
+    assert len(program.outputs) == 3
+
+
+def test_check_prices_the_backward_pass_at_the_lines_of_the_file(loss: str) -> None:
+    """The all-reduce of the weight's gradient stands at the reshard, whose transpose it is."""
+    found = run("check", loss, "--backward", "--mesh", "X=2")
+    assert found.exit_code == 0
+    assert "(forward and backward): well typed" in found.stdout
+    assert "     2  reshard     all-reduce  X        32    32" in found.stdout
+
+
+@pytest.mark.parametrize(("text", "bytes_in_all"), [(LOSS, 36), (LOSS2, 36), (FANOUT, 40)])
+def test_the_price_is_the_hand_calculation(text: str, bytes_in_all: int) -> None:
+    """4 bytes for each loss that is summed, 32 for the gradient of the weight, once (the gradients of `b` and `c` cost
+    nothing): with the cast and without (statement A27), and once for the fan-out with it (A29)."""
+    found = run("check", "-", "--backward", "--mesh", "X=2", "--json", stdin=text)
+    reports = json.loads(found.stdout)
+    assert [report["total_bytes"] for report in reports][1] == bytes_in_all
+
+
+def test_json_has_the_program_and_both_reports(loss: str) -> None:
+    found = json.loads(run("grad", loss, "--mesh", "X=2", "--wrt", "a", "--json").stdout)
+    text = run("grad", loss, "--mesh", "X=2", "--wrt", "a").stdout
+    assert difference(read(found["program"]).program, read(text).program) == ""
+    assert [report["total_bytes"] for report in found["reports"]] == [4, 32]
+
+
+def test_a_refusal_points_at_the_forward_equation() -> None:
+    text = (
+        "{ lambda ; a:f32[4]. let\n    b:f32[4] = neg a\n    c:f32[4] = cumprod[axis=0 reverse=False] b\n"
+        "    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c\n  in (d,) }\n"
+    )
+    found = run("check", "-", "--backward", stdin=text)
+    assert found.exit_code == 1
+    assert "3 │" in found.stdout or ":3:" in found.stdout
+    assert "in the backward pass: the derivative of cumprod is not written" in found.stdout
+    assert run("grad", "-", stdin=text).exit_code == 1
+
+
+def test_an_ill_typed_program_has_no_gradient() -> None:
+    found = run("grad", "-", "--mesh", "X=2", stdin="{ lambda ; a:f32[4]{U:X}. let b:f32[4]{U:X} = cos a in (b,) }")
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert "unsound" in found.stderr
+
+
+def test_functions_are_printed_first() -> None:
+    found = run("grad", "module:factory")
+    assert (found.exit_code, "print make_jaxpr of the function into a file" in found.stderr) == (2, True)
+
+
+def test_an_assumed_rule_is_said() -> None:
+    """A custom_jvp_call does not print its rule: the body's derivative is taken, and that is counted."""
+    text = (
+        "{ lambda ; a:f32[]. let\n    b:f32[] = custom_jvp_call[\n      name=relu\n"
+        "      call_jaxpr={ lambda ; c:f32[]. let d:f32[] = max c 0.0:f32[] in (d,) }\n      jvp=jvp\n"
+        "      symbolic_zeros=False\n    ] a\n  in (b,) }\n"
+    )
+    found = run("grad", "-", stdin=text)
+    assert found.exit_code == 0
+    assert "assumed: the rules of custom_jvp_call relu are not printed" in found.stderr
+    assert "well typed on 1 assumption" in found.stderr
