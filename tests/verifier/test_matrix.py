@@ -22,8 +22,8 @@ from verifier.ledger import ledger
 from verifier.matrix import MESHES, compare
 from verifier.with_jax import probe
 
-#: of a call on a mesh, so many cells; of a call with one operand that is all there are, along one axis and along two
-FEW = 45
+#: so many cells of a call on a mesh: all of one operand along one axis, some of the others
+FEW = 40
 
 ONE, TWO = (Mesh(Axis(name, 2, AxisMode.EXPLICIT) for name in names) for names in ("X", "XY"))
 
@@ -44,14 +44,15 @@ def test_entries_still_differ(part: matrix.Matrix) -> None:
     """All but those whose cells are too few to be drawn: they are looked for among all cells of their primitives."""
     rare = {name for entry in part.idle for one in entry.patterns for name in one.primitives or ["mul"]}
     if rare:
-        again = compare(sorted(rare & {call.call.primitive for call in probe.calls()}), most=2000)
+        two = [mesh for mesh in MESHES if len(mesh.axes) == 2]
+        again = compare(sorted(rare & {call.call.primitive for call in probe.calls()}), two, most=1700)
         assert [entry.title for entry in part.idle if not again.covered[entry.number]] == []
     assert len(part.idle) < 6
 
 
 def test_leaks_are_counted_apart(part: matrix.Matrix) -> None:
     assert part.crashes.keys() <= {"AssertionError", "AttributeError"}
-    assert part.crashes["AssertionError"] > 100
+    assert part.crashes["AssertionError"] > 50
 
 
 def test_every_primitive_of_jax_with_a_rule_has_a_sample_call() -> None:
