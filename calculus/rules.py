@@ -67,7 +67,8 @@ def has_type(
     collectives: tuple[Collective, ...] = ()
     for number, dtype in enumerate(dtypes):
         said = printed[number]
-        target, hidden = _target(primitive, parameters) if primitive.target else (None, False)
+        placed_here = primitive.target and number == len(dtypes) - 1
+        target, hidden = _target(primitive, parameters) if placed_here else (None, False)
         if plain and not _asks(target) and (said is None or not isinstance(said, ArrayType) or said.plain):
             # nothing is cut, pending or varying: a short way to the same conclusion
             result = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)

@@ -109,6 +109,23 @@ def _call(operands: str, results: str = "", classes: str = "", /, **parameters: 
     return _Row(operands, results, classes, Parameters(tuple(parameters.items())))
 
 
+def _ragged_call(operands: str, contracting: Any, batch: Any, ragged: int, groups: tuple[int, ...]) -> _Row:
+    numbers = Call(
+        "RaggedDotDimensionNumbers",
+        (),
+        (
+            ("dot_dimension_numbers", (contracting, batch)),
+            ("lhs_ragged_dimensions", (ragged,)),
+            ("rhs_group_dimensions", groups),
+        ),
+    )
+    return _call(
+        operands, "", "fi",
+        group_offset=None, out_sharding=None, precision=None, preferred_element_type=None,
+        ragged_dot_dimension_numbers=numbers,
+    )  # fmt: skip
+
+
 #: a column of the operand at each of three places, some of them outside
 _COLUMNS: Final = Call(
     "GatherDimensionNumbers", (), (("offset_dims", (0,)), ("collapsed_slice_dims", (1,)), ("start_index_map", (1,)))
@@ -432,6 +449,31 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         ]
     ),
     "tridiagonal": (_call("?[4,3,3]", "_ _ _ _", lower=True), _call("?[4,3,3]", "_ _ _ _", lower=False)),
+    "threefry2x32": (_call(" ".join(["?[4,8]"] * 4), "_ _", "u"), _call("?[] ?[] ?[4,8] ?[4,8]", "_ _", "u")),
+    "threefry4x32": (_call(" ".join(["?[4,8]"] * 8), "_ _ _ _", "u"),),
+    "philox2x32": (_call("?[4,8] ?[4,8] ?[4,8]", "_ _", "u"), _call("?[] ?[4,8] ?[4,8]", "_ _", "u")),
+    "philox4x32": (_call(" ".join(["?[4,8]"] * 6), "_ _ _ _", "u"),),
+    "iota_2x32_shape": (_call("", "_ _", "u", shape=(4, 8)),),
+    "ragged_dot_general": (
+        _ragged_call("?[8,4] ?[2,4,6] i32[2]:0:5", ((1,), (1,)), ((), ()), 0, (0,)),
+        _ragged_call("?[3,8,4] ?[3,2,4,6] i32[3,2]:0:5", ((2,), (2,)), ((0,), (0,)), 1, (1,)),
+        _ragged_call("?[8,4] ?[8,6] i32[2]:0:5", ((0,), (0,)), ((), ()), 0, ()),
+        _ragged_call("?[3,8,4] ?[3,4,6] i32[2]:0:2", ((2,), (1,)), ((0,), (0,)), 0, ()),
+    ),
+    "scaled_dot": (
+        _call(
+            "?[2,4,6] ?[2,8,6] ?[2,4,3] ?[2,8,1]", "", "f",
+            dimension_numbers=(((2,), (2,)), ((0,), (0,))), preferred_element_type=Word("float64"),
+        ),
+    ),
+    "tile": (_call("?[4,8]", reps=(2, 1)), _call("?[4,8]", reps=(1, 3))),
+    "random_gamma": (_call("?[4] f32[4,8]", "", "o", log_space=False), _call("?[] f32[8]", "", "o", log_space=True)),
+    "rng_bit_generator": (
+        _call(
+            "u32[4]", "_ _", "u",
+            algorithm=Word("RNG_DEFAULT"), dtype=Word("uint32"), out_sharding=None, shape=(4, 8),
+        ),
+    ),
     "random_bits": (_call("?[4]", "", "o", bit_width=32, shape=(6,)), _call("?[]", "", "o", bit_width=8, shape=(4, 8))),
     "random_split": (_call("?[4]", "", "o", shape=(6,)),),
     "random_unwrap": (_call("?[4]", "", "o"),),

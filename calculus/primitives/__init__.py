@@ -14,6 +14,8 @@ from calculus.primitives.differentials import differentiable
 from calculus.primitives.elementwise import ELEMENTWISE
 from calculus.primitives.fourier import FOURIER
 from calculus.primitives.gathering import GATHERING
+from calculus.primitives.generators import GENERATORS
+from calculus.primitives.grouped_products import GROUPED_PRODUCTS
 from calculus.primitives.indexing import INDEXING
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.primitives.pooling import POOLING
@@ -22,12 +24,14 @@ from calculus.primitives.reductions import REDUCTIONS
 from calculus.primitives.scattering import SCATTERING
 from calculus.primitives.shaping import SHAPING
 from calculus.primitives.special import SPECIAL
+from calculus.primitives.tiling import TILING
 
 _FAMILIES = (
     ELEMENTWISE,
     BITS,
     SPECIAL,
     CONTRACTION,
+    GROUPED_PRODUCTS,
     CONVOLUTION,
     POOLING,
     SHAPING,
@@ -39,6 +43,8 @@ _FAMILIES = (
     SCATTERING,
     CREATION,
     RANDOMNESS,
+    GENERATORS,
+    TILING,
 )
 
 TABLE: Final[dict[str, Primitive]] = {

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from calculus.parameters import bad, required, sequence, whole_numbers
-from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
-from calculus.programs import Parameters
+from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site, joins_on
+from calculus.programs import Parameters, Value
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
 from calculus.types import SHORT_NAMES, dtype_class
@@ -28,11 +28,15 @@ _Pair: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
 @lru_cache(maxsize=1024)
 def _paired_dims(parameters: Parameters) -> tuple[_Pair, _Pair]:
-    """The contracting and the batch dims, each of the left and of the right operand."""
     name = "dimension_numbers"
-    pairs = [sequence(pair, name) for pair in sequence(required(parameters, name), name)]
+    return paired_dims(required(parameters, name), name)
+
+
+def paired_dims(value: Value, name: str) -> tuple[_Pair, _Pair]:
+    """The contracting and the batch dims, each of the left and of the right operand."""
+    pairs = [sequence(pair, name) for pair in sequence(value, name)]
     if len(pairs) != 2 or any(len(pair) != 2 for pair in pairs):
-        raise bad(name, parameters[name], "((contracting, contracting), (batch, batch))")
+        raise bad(name, value, "((contracting, contracting), (batch, batch))")
     (left, right), (left_batch, right_batch) = ([whole_numbers(side, name) for side in pair] for pair in pairs)
     return (left, right), (left_batch, right_batch)
 

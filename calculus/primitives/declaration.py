@@ -62,7 +62,8 @@ class Primitive:
     scheme: the index scheme at a site.
     dtypes: the result dtypes at a site.
     target: how a caller asks for a sharding other than the derived one: "" not at all, "printed" in a parameter that
-        JAX does not print (so the printed type says it), else the name of the parameter that says it.
+        JAX does not print (so the printed type says it), else the name of the parameter that says it. Of several
+        results it is the last one's.
     kernel: what it computes; `None` where the scheme says it (a contraction, a broadcast).
     accepts: the classes of dtypes it computes on (`f`, `i`, `u`, `b`, `c`, `o`), of its first operand.
     joins: where it commutes with a pending maximum or minimum, in the notation of `calculus.signatures` (or that at one

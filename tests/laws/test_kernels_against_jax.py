@@ -1,4 +1,4 @@
-"""What the linear algebra, transforms and selections compute, beside JAX's own, which follows LAPACK too.
+"""What kernels of primitives with parameters compute, beside JAX's own, which are bound directly.
 
 Eigenvectors and singular vectors are compared up to their phase. Schur forms are not unique: both must be forms of the
 same matrix.
@@ -6,20 +6,27 @@ same matrix.
 
 from __future__ import annotations
 
+import gc
+import importlib
+from contextlib import suppress
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from jax.extend.core import Primitive, primitives
+from jax.extend.core import Primitive
 
 from calculus.primitives.fourier import FOURIER
+from calculus.primitives.generators import GENERATORS
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
-from calculus.programs import Real, Word
+from calculus.programs import Call, Real, Word
 from tests.laws.cases import Case
 from verifier.samples import Sample, samples
 
-NAMES = [*(one.name for one in (*LINEAR_ALGEBRA, *FOURIER)), "top_k", "approx_top_k", "cumlogsumexp", "conj"]
+NAMES = [
+    *(one.name for one in (*LINEAR_ALGEBRA, *FOURIER, *GENERATORS)),
+    *("top_k", "approx_top_k", "cumlogsumexp", "conj", "tile", "ragged_dot_general"),
+]
 
 UP_TO_PHASE = {"eig", "eigh", "svd"}
 
@@ -27,10 +34,17 @@ UP_TO_PHASE = {"eig", "eigh", "svd"}
 NEWER = {"top_k": "is_stable"}
 
 
-def primitive(name: str) -> Primitive:
-    found = getattr(primitives, f"{name}_p", None) or getattr(jax._src.lax.linalg, f"{name}_p")
-    assert isinstance(found, Primitive)
-    return found
+#: where JAX keeps generators, in one release or another
+for module in ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "prng"):
+    with suppress(ImportError):
+        importlib.import_module(f"jax._src.random.{module}")
+
+PRIMITIVES = {one.name: one for one in gc.get_objects() if isinstance(one, Primitive)}
+
+
+def test_jax_has_them() -> None:
+    newer = {"threefry4x32", "philox2x32", "philox4x32"} if jax.__version_info__ < (0, 12) else set()
+    assert {*NAMES} - newer <= {*PRIMITIVES}
 
 
 def bound(sample: Sample, operands: list[Any]) -> list[Any]:
@@ -44,7 +58,7 @@ def bound(sample: Sample, operands: list[Any]) -> list[Any]:
     if part is not None:  # JAX has no part of them on a CPU: cut from all
         values["subset_by_index"] = None
     with jax.enable_x64(True):
-        found = jax.jit(lambda *x: primitive(sample.primitive).bind(*x, **values))(*operands)
+        found = jax.jit(lambda *x: PRIMITIVES[sample.primitive].bind(*x, **values))(*operands)
     arrays = [np.asarray(one) for one in (found if isinstance(found, (list, tuple)) else [found])]
     if part is None:
         return arrays
@@ -54,12 +68,14 @@ def bound(sample: Sample, operands: list[Any]) -> list[Any]:
 
 
 def native(value: Any) -> Any:
+    if isinstance(value, Call):
+        return getattr(jax.lax, value.name)(**dict(value.keywords))
     if isinstance(value, Real):
         return float(value)
     return np.dtype(str(value)) if isinstance(value, Word) else value
 
 
-CASES = [sample for name in NAMES for sample in samples(name)]
+CASES = [sample for name in NAMES if name in PRIMITIVES for sample in samples(name)]
 
 
 @pytest.mark.parametrize("sample", CASES, ids=str)
