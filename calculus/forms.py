@@ -151,7 +151,16 @@ FORMS: Final[dict[str, Form]] = {
         call,
     ),
     **dict.fromkeys(
-        ("optimization_barrier", "name", "accum_grad_in_ref", "xla_metadata_value", "stage", "shard_alike", "zeros_like"), identity
+        (
+            "optimization_barrier",
+            "name",
+            "accum_grad_in_ref",
+            "xla_metadata_value",
+            "stage",
+            "shard_alike",
+            "zeros_like",
+        ),
+        identity,
     ),
     **dict.fromkeys(("get", "swap", "addupdate"), statement),
     "new_ref": new_ref,

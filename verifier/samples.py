@@ -18,6 +18,7 @@ from calculus.primitives.elementwise import aligned
 from calculus.programs import Call, Parameters, Program, Real, Word
 from calculus.types import ArrayType
 from grammar.read import read, read_type
+from verifier.calls import MATRIX_CALLS, Row, call
 
 NARROW: Final[Mapping[str, str]] = {"f": "f32", "c": "c64", "i": "i32", "u": "u32", "b": "bool", "o": "key<fry>"}
 """A dtype of each class, as programs use them."""
@@ -65,7 +66,7 @@ def samples(name: str, dtypes: Mapping[str, str] = WIDE) -> list[Sample]:
     if rows is None:
         if primitive.scheme is not aligned:
             raise NoSample(f"{name} has no sample call: add one to verifier/samples.py")
-        rows = (_call(" ".join(["?[4,8]"] * len(primitive.operands))),)
+        rows = (call(" ".join(["?[4,8]"] * len(primitive.operands))),)
     found = []
     for kind in EVERYTHING:
         for number, row in enumerate(rows):
@@ -91,39 +92,8 @@ def _range(text: str) -> tuple[int, int] | None:
     return (int(numbers[0]), int(numbers[1])) if numbers else None
 
 
-class _Row(NamedTuple):
-    """Types with `?` for the dtype at hand, each with a range, `i32[6]:-2:9`, or without; of the results `_` where a
-    text need not print one; the classes that the call makes sense on, all usual ones where none is named."""
-
-    operands: str
-    results: str
-    classes: str
-    parameters: Parameters
-
-
 _USUAL: Final = "fiubc"
 """All classes but that of keys, which few primitives compute on."""
-
-
-def _call(operands: str, results: str = "", classes: str = "", /, **parameters: Any) -> _Row:
-    return _Row(operands, results, classes, Parameters(tuple(parameters.items())))
-
-
-def _ragged_call(operands: str, contracting: Any, batch: Any, ragged: int, groups: tuple[int, ...]) -> _Row:
-    numbers = Call(
-        "RaggedDotDimensionNumbers",
-        (),
-        (
-            ("dot_dimension_numbers", (contracting, batch)),
-            ("lhs_ragged_dimensions", (ragged,)),
-            ("rhs_group_dimensions", groups),
-        ),
-    )
-    return _call(
-        operands, "", "fi",
-        group_offset=None, out_sharding=None, precision=None, preferred_element_type=None,
-        ragged_dot_dimension_numbers=numbers,
-    )  # fmt: skip
 
 
 #: a column of the operand at each of three places, some of them outside
@@ -132,37 +102,37 @@ _COLUMNS: Final = Call(
 )
 
 _REDUCED: Final = (
-    _call("?[4,8]", axes=(0,), out_sharding=None),
-    _call("?[4,8,2]", axes=(2, 0), out_sharding=None),
+    call("?[4,8]", axes=(0,), out_sharding=None),
+    call("?[4,8,2]", axes=(2, 0), out_sharding=None),
 )
-_SEARCHED: Final = (_call("?[4,8]", axes=(1,), index_dtype=Word("int32")),)
+_SEARCHED: Final = (call("?[4,8]", axes=(1,), index_dtype=Word("int32")),)
 _CUMULATED: Final = (
-    _call("?[4,8]", axis=1, reverse=False),
-    _call("?[4,8]", axis=0, reverse=True),
+    call("?[4,8]", axis=1, reverse=False),
+    call("?[4,8]", axis=0, reverse=True),
 )
 _CONVERTED: Final = tuple(
     [
-        _call("?[4,8]", "", classes, new_dtype=Word(target), weak_type=False)
+        call("?[4,8]", "", classes, new_dtype=Word(target), weak_type=False)
         for target, classes in (("int32", "fiub"), ("float32", "fiub"), ("bool", "fiub"), ("complex64", "fiubc"))
     ]
 )
 
 
-def _convolved(operands: str, classes: str = "", /, **said: Any) -> _Row:
+def _convolved(operands: str, classes: str = "", /, **said: Any) -> Row:
     """A convolution along one dim, with the features last: of a kernel those of the input, then those of the output."""
     orders = {"lhs_spec": (0, 2, 1), "rhs_spec": (2, 1, 0), "out_spec": (0, 2, 1)}
     numbers = Call("ConvDimensionNumbers", (), tuple(orders.items()))
     usual: dict[str, Any] = dict.fromkeys(["feature_group_count", "batch_group_count"], 1)
     usual |= dict.fromkeys(["window_strides", "lhs_dilation", "rhs_dilation"], (1,))
     usual |= dict.fromkeys(["precision", "preferred_element_type", "out_sharding"], None)
-    return _call(operands, "", classes, dimension_numbers=numbers, **{"padding": ((0, 0),), **usual, **said})
+    return call(operands, "", classes, dimension_numbers=numbers, **{"padding": ((0, 0),), **usual, **said})
 
 
-def _scattered(combiner: str, operands: str, classes: str = "", /, **said: tuple[int, ...]) -> _Row:
+def _scattered(combiner: str, operands: str, classes: str = "", /, **said: tuple[int, ...]) -> Row:
     """A scatter of updates that may lie outside. `said`: where dimension numbers are not those of columns."""
     usual = {"update_window_dims": (0,), "inserted_window_dims": (1,), "scatter_dims_to_operand_dims": (1,)}
     body = f"{{ lambda ; a:f32[] b:f32[]. let c:f32[] = {combiner} a b in (c,) }}"
-    return _call(
+    return call(
         operands,
         "",
         classes,
@@ -175,7 +145,7 @@ def _scattered(combiner: str, operands: str, classes: str = "", /, **said: tuple
     )
 
 
-def _scatters(combiner: str, several: str) -> tuple[_Row, ...]:
+def _scatters(combiner: str, several: str) -> tuple[Row, ...]:
     """A column, a part of both dims, an element of each row, each once; and columns that may meet, on the classes where
     they may: elsewhere it is not the kernel that says what becomes of them."""
     row = {"update_window_dims": (), "operand_batching_dims": (0,), "scatter_indices_batching_dims": (0,)}
@@ -188,10 +158,10 @@ def _scatters(combiner: str, several: str) -> tuple[_Row, ...]:
     )
 
 
-def _pooled(operands: str, classes: str = "", /, **said: Any) -> _Row:
+def _pooled(operands: str, classes: str = "", /, **said: Any) -> Row:
     """Windows of two or three elements along the second dim of two."""
     usual: dict[str, Any] = {"window_dimensions": (1, 2), "window_strides": (1, 2), "padding": ((0, 0), (0, 0))}
-    return _call(operands, "", classes, **usual | said)
+    return call(operands, "", classes, **usual | said)
 
 
 _WHOLE: Final = dict.fromkeys(["base_dilation", "window_dilation"], (1, 1))
@@ -207,13 +177,13 @@ def _numbers(dtype: str, made: str, steps: str) -> Any:
 _SUM_AND_PRODUCT: Final = "    c:?[] = mul a b\n    d:?[] = add a b\n    e:?[] = add c d"
 
 
-def _combined(dtype: str, kind: str) -> _Row:
+def _combined(dtype: str, kind: str) -> Row:
     """Windows reduced by (1 + a)(1 + b) - 1."""
     program = _numbers(dtype, "e", _SUM_AND_PRODUCT)
     return _pooled(f"{dtype}[4,8] {dtype}[]", kind, jaxpr=program, consts=(), **_WHOLE)
 
 
-def _chosen(dtype: str, kind: str, /, **said: Any) -> _Row:
+def _chosen(dtype: str, kind: str, /, **said: Any) -> Row:
     """What is chosen by its size is multiplied."""
     select, scatter = _numbers(dtype, "c", "    c:bool[] = ge a b"), _numbers(dtype, "c", "    c:?[] = mul a b")
     bodies = {"select_jaxpr": select, "select_consts": (), "scatter_jaxpr": scatter, "scatter_consts": ()}
@@ -227,81 +197,81 @@ def _folding(steps: str, results: str, inputs: str = "ab") -> Program:
     return read(f"{{ lambda ; {binders}. let {lines} in ({results}{'' if ',' in results else ','}) }}").program
 
 
-_CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
-    "integer_pow": (_call("?[4,8]", y=3), _call("?[4,8]", y=1), _call("?[4,8]", y=2), _call("?[4,8]", "", "fc", y=-1)),
-    "erf_inv": (_call("?[4,8]:-1:1"),),
-    **dict.fromkeys(["igamma", "igammac", "igamma_grad_a"], (_call("?[4,8]:0:3 ?[4,8]:0:3"),)),
-    "polygamma": (_call("?[4,8]:1:1 ?[4,8]"),),
-    "zeta": (_call("?[4,8]:1:9 ?[4,8]:0:3"),),
-    "regularized_incomplete_beta": (_call("?[4,8]:0:3 ?[4,8]:0:3 ?[4,8]:0:1"),),
-    "polynomial": (_call("?[8] ?[8] ?[] ?[8]"),),
+_CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "integer_pow": (call("?[4,8]", y=3), call("?[4,8]", y=1), call("?[4,8]", y=2), call("?[4,8]", "", "fc", y=-1)),
+    "erf_inv": (call("?[4,8]:-1:1"),),
+    **dict.fromkeys(["igamma", "igammac", "igamma_grad_a"], (call("?[4,8]:0:3 ?[4,8]:0:3"),)),
+    "polygamma": (call("?[4,8]:1:1 ?[4,8]"),),
+    "zeta": (call("?[4,8]:1:9 ?[4,8]:0:3"),),
+    "regularized_incomplete_beta": (call("?[4,8]:0:3 ?[4,8]:0:3 ?[4,8]:0:1"),),
+    "polynomial": (call("?[8] ?[8] ?[] ?[8]"),),
     "conj": (
-        _call("f64[4,8]", "", "f", input_dtype=Word("float64")),
-        _call("c128[4,8]", "", "c", input_dtype=Word("complex128")),
+        call("f64[4,8]", "", "f", input_dtype=Word("float64")),
+        call("c128[4,8]", "", "c", input_dtype=Word("complex128")),
     ),
-    "round": (_call("?[4,8]", rounding_method=0), _call("?[4,8]", rounding_method=1)),
-    "reduce_precision": (_call("?[4,8]", exponent_bits=8, mantissa_bits=3),),
+    "round": (call("?[4,8]", rounding_method=0), call("?[4,8]", rounding_method=1)),
+    "reduce_precision": (call("?[4,8]", exponent_bits=8, mantissa_bits=3),),
     "convert_element_type": _CONVERTED,
     "select_n": (
-        _call("bool[4,8] ?[4,8] ?[4,8]"),
-        _call("bool[] ?[4,8] ?[4,8]"),
-        _call("i32[8]:0:3 ?[8] ?[8] ?[8]"),
+        call("bool[4,8] ?[4,8] ?[4,8]"),
+        call("bool[] ?[4,8] ?[4,8]"),
+        call("i32[8]:0:3 ?[8] ?[8] ?[8]"),
     ),
-    "clamp": (_call("?[4,8] ?[4,8] ?[4,8]"), _call("?[] ?[4,8] ?[]")),
-    "add": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
-    "mul": (_call("?[4,8] ?[4,8]"), _call("?[] ?[4,8]"), _call("?[4,1] ?[4,8]")),
+    "clamp": (call("?[4,8] ?[4,8] ?[4,8]"), call("?[] ?[4,8] ?[]")),
+    "add": (call("?[4,8] ?[4,8]"), call("?[] ?[4,8]"), call("?[4,1] ?[4,8]")),
+    "mul": (call("?[4,8] ?[4,8]"), call("?[] ?[4,8]"), call("?[4,1] ?[4,8]")),
     **dict.fromkeys(
         ["reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor"], _REDUCED
     ),
     "reduce": (
-        _call(
+        call(
             "f32[4,2] f32[]", "f32[4]", "f", dimensions=(1,),
             jaxpr=_folding("c:f32[] = sin a; d:f32[] = mul b b; e:f32[] = add c d", "e"),
         ),
-        _call(
+        call(
             "f32[2,2] f32[2,2] f32[] f32[]", "f32[] f32[]", "f", dimensions=(0, 1),
             jaxpr=_folding("e:f32[] = sin a; f:f32[] = sub e c; g:f32[] = cos b; h:f32[] = mul g d", "f, h", "abcd"),
         ),
     ),
     **dict.fromkeys(["argmax", "argmin"], _SEARCHED),
     **dict.fromkeys(["cumsum", "cumlogsumexp", "cumprod", "cummax", "cummin"], _CUMULATED),
-    "transpose": (_call("?[4,8]", permutation=(1, 0)), _call("?[4,8,2]", permutation=(2, 0, 1))),
+    "transpose": (call("?[4,8]", permutation=(1, 0)), call("?[4,8,2]", permutation=(2, 0, 1))),
     "broadcast_in_dim": (
-        _call("?[4,8]", "?[2,4,8]", broadcast_dimensions=(1, 2)),
-        _call("?[8]", "?[8,4]", broadcast_dimensions=(0,)),
-        _call("?[4,1]", "?[4,8]", broadcast_dimensions=(0, 1)),
-        _call("?[]", "?[4,8]", broadcast_dimensions=()),
+        call("?[4,8]", "?[2,4,8]", broadcast_dimensions=(1, 2)),
+        call("?[8]", "?[8,4]", broadcast_dimensions=(0,)),
+        call("?[4,1]", "?[4,8]", broadcast_dimensions=(0, 1)),
+        call("?[]", "?[4,8]", broadcast_dimensions=()),
     ),
-    "broadcast_to": (_call("?[4,8]", shape=(2, 4, 8)), _call("?[4,1]", shape=(4, 8)), _call("?[]", shape=(4,))),
+    "broadcast_to": (call("?[4,8]", shape=(2, 4, 8)), call("?[4,1]", shape=(4, 8)), call("?[]", shape=(4,))),
     "reshape": (
-        _call("?[4,8]", new_sizes=(32,), dimensions=None, sharding=None),
-        _call("?[32]", new_sizes=(4, 8), dimensions=None, sharding=None),
-        _call("?[4,8,3]", new_sizes=(4, 24), dimensions=None, sharding=None),
-        _call("?[4,6,5]", new_sizes=(4, 10, 3), dimensions=None, sharding=None),
-        _call("?[3,4,8]", new_sizes=(4, 24), dimensions=(1, 0, 2), sharding=None),
+        call("?[4,8]", new_sizes=(32,), dimensions=None, sharding=None),
+        call("?[32]", new_sizes=(4, 8), dimensions=None, sharding=None),
+        call("?[4,8,3]", new_sizes=(4, 24), dimensions=None, sharding=None),
+        call("?[4,6,5]", new_sizes=(4, 10, 3), dimensions=None, sharding=None),
+        call("?[3,4,8]", new_sizes=(4, 24), dimensions=(1, 0, 2), sharding=None),
     ),
-    "squeeze": (_call("?[4,1,8]", dimensions=(1,)),),
-    "expand_dims": (_call("?[4,8]", dimensions=(1,)),),
+    "squeeze": (call("?[4,1,8]", dimensions=(1,)),),
+    "expand_dims": (call("?[4,8]", dimensions=(1,)),),
     "slice": (
-        _call("?[4,8]", start_indices=(0, 1), limit_indices=(4, 7), strides=(1, 2)),
-        _call("?[4,8]", start_indices=(2, 0), limit_indices=(4, 8), strides=None),
+        call("?[4,8]", start_indices=(0, 1), limit_indices=(4, 7), strides=(1, 2)),
+        call("?[4,8]", start_indices=(2, 0), limit_indices=(4, 8), strides=None),
     ),
     "pad": (
-        _call("?[4,8] ?[]", padding_config=((0, 0, 0), (1, 2, 1))),
-        _call("?[4,8] ?[]", padding_config=((-1, 3, 0), (0, 0, 0))),
+        call("?[4,8] ?[]", padding_config=((0, 0, 0), (1, 2, 1))),
+        call("?[4,8] ?[]", padding_config=((-1, 3, 0), (0, 0, 0))),
     ),
-    "concatenate": (_call("?[4,8] ?[4,2]", dimension=1), _call("?[8] ?[4] ?[2]", dimension=0)),
+    "concatenate": (call("?[4,8] ?[4,2]", dimension=1), call("?[8] ?[4] ?[2]", dimension=0)),
     "split": (
-        _call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)),
-        _call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2)),
+        call("?[4,8]", "?[4,2] ?[4,6]", axis=1, sizes=(2, 6)),
+        call("?[4,8]", "?[2,8] ?[2,8]", axis=0, sizes=(2, 2)),
     ),
-    "rev": (_call("?[4,8]", dimensions=(1,)), _call("?[4,8,2]", dimensions=(0, 2))),
+    "rev": (call("?[4,8]", dimensions=(1,)), call("?[4,8,2]", dimensions=(0, 2))),
     "dot_general": (
-        _call("?[4,8] ?[8,2]", dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=None),
-        _call("?[6,4,8] ?[8,6,2]", dimension_numbers=(((2,), (0,)), ((0,), (1,))), preferred_element_type=None),
-        _call("?[4] ?[8]", dimension_numbers=(((), ()), ((), ())), preferred_element_type=None),
-        _call("?[8] ?[8]", dimension_numbers=(((0,), (0,)), ((), ())), preferred_element_type=None),
-        _call(
+        call("?[4,8] ?[8,2]", dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=None),
+        call("?[6,4,8] ?[8,6,2]", dimension_numbers=(((2,), (0,)), ((0,), (1,))), preferred_element_type=None),
+        call("?[4] ?[8]", dimension_numbers=(((), ()), ((), ())), preferred_element_type=None),
+        call("?[8] ?[8]", dimension_numbers=(((0,), (0,)), ((), ())), preferred_element_type=None),
+        call(
             "i8[4,8] i8[8,2]", "", "i",
             dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=Word("int32"),
         ),
@@ -327,20 +297,20 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         _pooled("?[4,8] ?[4,8]", select_prim=Word("le"), **_REACHING),
     ),
     "select_and_scatter": (_chosen("f32", "f"), _chosen("i32", "i")),
-    "iota": (_call("", "", "i", dtype=Word("int32"), shape=(4, 8), dimension=1, sharding=None),),
-    "empty": (_call("", "", "f", dtype=Word("float32"), shape=(4, 8)),),
-    "empty2": (_call("", "", "f", dtype=Word("float32")),),
+    "iota": (call("", "", "i", dtype=Word("int32"), shape=(4, 8), dimension=1, sharding=None),),
+    "empty": (call("", "", "f", dtype=Word("float32"), shape=(4, 8)),),
+    "empty2": (call("", "", "f", dtype=Word("float32")),),
     "bitcast_convert_type": (
-        _call("f32[4,8]", "", "f", new_dtype=Word("int32")),
-        _call("i32[4,8]", "", "i", new_dtype=Word("uint32")),
+        call("f32[4,8]", "", "f", new_dtype=Word("int32")),
+        call("i32[4,8]", "", "i", new_dtype=Word("uint32")),
     ),
     "dynamic_slice": (
-        _call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 8)),
-        _call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 3)),
+        call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 8)),
+        call("?[4,8] i32[]:0:5 i32[]:0:5", slice_sizes=(2, 3)),
     ),
-    "dynamic_update_slice": (_call("?[4,8] ?[2,8] i32[]:0:5 i32[]:0:5"), _call("?[4,8] ?[2,3] i32[]:0:5 i32[]:0:5")),
+    "dynamic_update_slice": (call("?[4,8] ?[2,8] i32[]:0:5 i32[]:0:5"), call("?[4,8] ?[2,3] i32[]:0:5 i32[]:0:5")),
     "gather": (
-        _call(
+        call(
             "?[4,8] i32[6,1]:-2:11",
             dimension_numbers=_COLUMNS, fill_value=Real("nan"), mode=Word("GatherScatterMode.CLIP"),
             slice_sizes=(4, 1), indices_are_sorted=False, unique_indices=False,
@@ -349,20 +319,20 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
     "scatter": _scatters("set", ""),
     **{f"scatter-{one}": _scatters(one, "iuc") for one in ("add", "sub")},
     **{f"scatter-{one}": _scatters(one, _USUAL) for one in ("mul", "max", "min")},
-    "unstack": (_call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
-    "stack": (_call("?[4,8] ?[4,8]", axis=1),),
+    "unstack": (call("?[4,8]", " ".join(["?[4]"] * 8), axis=1),),
+    "stack": (call("?[4,8] ?[4,8]", axis=1),),
     "sort": (
-        _call("?[4,8]", dimension=1, is_stable=True, num_keys=1),
-        _call("i32[4,8]:-2:3 ?[4,8] f64[4,8]", "i32[4,8] ?[4,8] f64[4,8]", dimension=1, is_stable=True, num_keys=1),
-        _call("i32[8,4]:-2:3 ?[8,4] f64[8,4]", "i32[8,4] ?[8,4] f64[8,4]", dimension=0, is_stable=True, num_keys=2),
+        call("?[4,8]", dimension=1, is_stable=True, num_keys=1),
+        call("i32[4,8]:-2:3 ?[4,8] f64[4,8]", "i32[4,8] ?[4,8] f64[4,8]", dimension=1, is_stable=True, num_keys=1),
+        call("i32[8,4]:-2:3 ?[8,4] f64[8,4]", "i32[8,4] ?[8,4] f64[8,4]", dimension=0, is_stable=True, num_keys=2),
     ),
     "top_k": (
-        _call("?[4,8]", "_ _", axis=1, is_stable=True, k=3),
-        _call("?[4,8]", "_ _", axis=0, is_stable=True, k=4),
+        call("?[4,8]", "_ _", axis=1, is_stable=True, k=3),
+        call("?[4,8]", "_ _", axis=0, is_stable=True, k=4),
     ),
     "approx_top_k": tuple(
         [
-            _call(
+            call(
                 "?[4,8]", "_ _", "f",
                 aggregate_to_topk=True, is_max_k=most, k=3, recall_target=Real("0.95"), reduction_dimension=axis,
                 reduction_input_size_override=-1,
@@ -371,114 +341,31 @@ _CALLS: Final[Mapping[str, tuple[_Row, ...]]] = {
         ]
     ),
     "fft": (
-        _call("?[4,8]", "", "c", fft_lengths=(8,), fft_type=0),
-        _call("?[2,3,8]", "", "c", fft_lengths=(3, 8), fft_type=1),
-        _call("?[4,8]", "", "f", fft_lengths=(8,), fft_type=2),
-        _call("?[4,5]", "", "c", fft_lengths=(9,), fft_type=3),
-        _call("?[2,3,5]", "", "c", fft_lengths=(3, 8), fft_type=3),
+        call("?[4,8]", "", "c", fft_lengths=(8,), fft_type=0),
+        call("?[2,3,8]", "", "c", fft_lengths=(3, 8), fft_type=1),
+        call("?[4,8]", "", "f", fft_lengths=(8,), fft_type=2),
+        call("?[4,5]", "", "c", fft_lengths=(9,), fft_type=3),
+        call("?[2,3,5]", "", "c", fft_lengths=(3, 8), fft_type=3),
     ),
-    "triangular_solve": tuple(
-        [
-            _call(
-                operands,
-                conjugate_a=turned, left_side=left, lower=not turned, transpose_a=turned, unit_diagonal=unit,
-            )
-            for operands, left, turned, unit in (
-                ("?[4,3,3] ?[4,3,8]", True, False, False),
-                ("?[4,3,3] ?[4,3,8]", True, True, True),
-                ("?[4,3,3] ?[4,8,3]", False, True, False),
-                ("?[3,3] ?[8,3]", False, False, True),
-            )
-        ]
-    ),
-    "tridiagonal_solve": (_call("?[4,3] ?[4,3] ?[4,3] ?[4,3,8]", perturb_singular=False),),
-    "ormqr": (
-        _call("?[4,6,3] ?[4,3] ?[4,6,8]", left=True, transpose=False),
-        _call("?[4,6,3] ?[4,2] ?[4,6,8]", left=True, transpose=True),
-        _call("?[4,6,3] ?[4,3] ?[4,8,6]", left=False, transpose=False),
-        _call("?[4,6,3] ?[4,3] ?[4,8,6]", left=False, transpose=True),
-    ),
-    "symmetric_product": (_call("?[4,3,8] ?[4,3,3]", alpha=Real("0.5"), beta=Real("2.0")),),
-    "cholesky": (_call("?[4,2,2]:1:3"),),
-    "cholesky_update": (_call("?[3,3] ?[3]"),),
-    "eig": (
-        _call(
-            "?[4,3,3]", "_ _ _",
-            compute_left_eigenvectors=True, compute_right_eigenvectors=True,
-            enable_eigvec_derivs=False, implementation=None,
-        ),
-        _call(
-            "?[4,3,3]",
-            compute_left_eigenvectors=False, compute_right_eigenvectors=False,
-            enable_eigvec_derivs=False, implementation=None,
-        ),
-    ),
-    "eigh": (
-        _call("?[4,3,3]", "_ _", algorithm=None, lower=True, sort_eigenvalues=True, subset_by_index=None),
-        _call("?[4,3,3]", "_ _", algorithm=None, lower=False, sort_eigenvalues=True, subset_by_index=(1, 3)),
-    ),
-    "geqp3": (
-        _call("?[4,6,3] i32[4,3]:0:2", "_ _ _", use_magma=None),
-        _call("?[4,3,6] i32[4,6]:0:1", "_ _ _", use_magma=None),
-    ),
-    "geqrf": (_call("?[4,6,3]", "_ _"), _call("?[4,3,6]", "_ _")),
-    "hessenberg": (_call("?[4,3,3]", "_ _"),),
-    "householder_product": (_call("?[4,6,3] ?[4,3]"), _call("?[4,6,3] ?[4,2]")),
-    "lu": (_call("?[4,6,3]", "_ _ _"), _call("?[4,3,6]", "_ _ _")),
-    "lu_pivots_to_permutation": (_call("i32[4,3]:0:6", "", "i", permutation_size=6),),
-    "qr": tuple(
-        [
-            _call(operands, "_ _ _" if pivoting else "_ _", full_matrices=full, pivoting=pivoting, use_magma=None)
-            for operands, full, pivoting in (
-                ("?[4,6,3]", False, False), ("?[4,3,6]", False, True),
-                ("?[4,6,3]", True, False), ("?[4,3,6]", True, False),
-            )
-        ]
-    ),
-    "schur": (
-        _call("?[4,3,3]", "_ _", compute_schur_vectors=True, select_callable=None, sort_eig_vals=False),
-        _call("?[4,3,3]", compute_schur_vectors=False, select_callable=None, sort_eig_vals=False),
-    ),
-    "svd": tuple(
-        [
-            _call(
-                "?[4,6,3]", "_ _ _" if uv else "_",
-                algorithm=None, compute_uv=uv, full_matrices=full, subset_by_index=part,
-            )
-            for uv, full, part in ((True, True, None), (True, False, (0, 2)), (False, False, None))
-        ]
-    ),
-    "tridiagonal": (_call("?[4,3,3]", "_ _ _ _", lower=True), _call("?[4,3,3]", "_ _ _ _", lower=False)),
-    "threefry2x32": (_call(" ".join(["?[4,8]"] * 4), "_ _", "u"), _call("?[] ?[] ?[4,8] ?[4,8]", "_ _", "u")),
-    "threefry4x32": (_call(" ".join(["?[4,8]"] * 8), "_ _ _ _", "u"),),
-    "philox2x32": (_call("?[4,8] ?[4,8] ?[4,8]", "_ _", "u"), _call("?[] ?[4,8] ?[4,8]", "_ _", "u")),
-    "philox4x32": (_call(" ".join(["?[4,8]"] * 6), "_ _ _ _", "u"),),
-    "iota_2x32_shape": (_call("", "_ _", "u", shape=(4, 8)),),
-    "ragged_dot_general": (
-        _ragged_call("?[8,4] ?[2,4,6] i32[2]:0:5", ((1,), (1,)), ((), ()), 0, (0,)),
-        _ragged_call("?[3,8,4] ?[3,2,4,6] i32[3,2]:0:5", ((2,), (2,)), ((0,), (0,)), 1, (1,)),
-        _ragged_call("?[8,4] ?[8,6] i32[2]:0:5", ((0,), (0,)), ((), ()), 0, ()),
-        _ragged_call("?[3,8,4] ?[3,4,6] i32[2]:0:2", ((2,), (1,)), ((0,), (0,)), 0, ()),
-    ),
-    "scaled_dot": (
-        _call(
-            "?[2,4,6] ?[2,8,6] ?[2,4,3] ?[2,8,1]", "", "f",
-            dimension_numbers=(((2,), (2,)), ((0,), (0,))), preferred_element_type=Word("float64"),
-        ),
-    ),
-    "tile": (_call("?[4,8]", reps=(2, 1)), _call("?[4,8]", reps=(1, 3))),
-    "random_gamma": (_call("?[4] f32[4,8]", "", "o", log_space=False), _call("?[] f32[8]", "", "o", log_space=True)),
+    **MATRIX_CALLS,
+    "threefry2x32": (call(" ".join(["?[4,8]"] * 4), "_ _", "u"), call("?[] ?[] ?[4,8] ?[4,8]", "_ _", "u")),
+    "threefry4x32": (call(" ".join(["?[4,8]"] * 8), "_ _ _ _", "u"),),
+    "philox2x32": (call("?[4,8] ?[4,8] ?[4,8]", "_ _", "u"), call("?[] ?[4,8] ?[4,8]", "_ _", "u")),
+    "philox4x32": (call(" ".join(["?[4,8]"] * 6), "_ _ _ _", "u"),),
+    "iota_2x32_shape": (call("", "_ _", "u", shape=(4, 8)),),
+    "tile": (call("?[4,8]", reps=(2, 1)), call("?[4,8]", reps=(1, 3))),
+    "random_gamma": (call("?[4] f32[4,8]", "", "o", log_space=False), call("?[] f32[8]", "", "o", log_space=True)),
     "rng_bit_generator": (
-        _call(
+        call(
             "u32[4]", "_ _", "u",
             algorithm=Word("RNG_DEFAULT"), dtype=Word("uint32"), out_sharding=None, shape=(4, 8),
         ),
     ),
-    "random_bits": (_call("?[4]", "", "o", bit_width=32, shape=(6,)), _call("?[]", "", "o", bit_width=8, shape=(4, 8))),
-    "random_split": (_call("?[4]", "", "o", shape=(6,)),),
-    "random_unwrap": (_call("?[4]", "", "o"),),
-    "random_wrap": (_call("?[4,2]", "", "u", impl=Word("fry")),),
-    "random_clone": (_call("?[4,8]", "", "o"),),
-    "random_seed": (_call("?[4,8]", "", "iu", impl=Word("fry")),),
-    "random_fold_in": (_call("?[4,8] u32[4,8]", "", "o"), _call("?[] u32[8]", "", "o")),
+    "random_bits": (call("?[4]", "", "o", bit_width=32, shape=(6,)), call("?[]", "", "o", bit_width=8, shape=(4, 8))),
+    "random_split": (call("?[4]", "", "o", shape=(6,)),),
+    "random_unwrap": (call("?[4]", "", "o"),),
+    "random_wrap": (call("?[4,2]", "", "u", impl=Word("fry")),),
+    "random_clone": (call("?[4,8]", "", "o"),),
+    "random_seed": (call("?[4,8]", "", "iu", impl=Word("fry")),),
+    "random_fold_in": (call("?[4,8] u32[4,8]", "", "o"), call("?[] u32[8]", "", "o")),
 }  # fmt: skip
