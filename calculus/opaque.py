@@ -29,10 +29,11 @@ _KERNELS = """
     dot_product_attention_fwd dot_product_attention_fwd_wrapper dot_product_attention_bwd
     dot_product_attention_bwd_wrapper dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper
     dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper scaled_matmul scaled_matmul_wrapper
-    call_hi_primitive call_hi_primitive_linearized custom_lin
+    call_hi_primitive call_hi_primitive_linearized custom_lin rng_uniform
 """
 
-#: primitives of JAX that run code from elsewhere: kernels, callbacks, and what a type of one's own brings along
+#: primitives of JAX that run code from elsewhere (kernels, callbacks, what a type of one's own brings along), and numbers
+#: drawn from a state of the device, of which nothing says that devices draw the same
 KERNELS: Final = frozenset(_KERNELS.split())
 
 _IN_KERNELS = """
@@ -60,7 +61,6 @@ UNMODELLED: Final = {
     "log_read": _BOXED,
     "log_extend": _BOXED,
     "unreachable": "no device may come to it, and JAX refuses to compile a program in which one could",
-    "rng_uniform": "its numbers come from a state of the device, so nothing says that devices draw the same",
 }
 
 #: primitives of JAX without a judgment: a test compares all of them with the installed JAX

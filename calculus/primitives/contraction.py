@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from calculus.parameters import bad, required, sequence, whole_numbers
-from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site, joins_on
+from calculus.primitives.declaration import INEXACT, NUMBERS, Primitive, Site
 from calculus.programs import Parameters, Value
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, contraction
