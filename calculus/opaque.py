@@ -32,8 +32,8 @@ _KERNELS = """
     call_hi_primitive call_hi_primitive_linearized custom_lin rng_uniform
 """
 
-#: primitives of JAX that run code from elsewhere: kernels, callbacks, what a type of one's own brings along. And numbers
-#: that are drawn from a state of the device: nothing says that devices draw the same
+#: primitives of JAX that run code from elsewhere: kernels, callbacks, what a type of one's own brings along; and what
+#: draws numbers from a state of the device, so that nothing says that devices draw the same
 KERNELS: Final = frozenset(_KERNELS.split())
 
 _IN_KERNELS = """
