@@ -77,4 +77,4 @@ def _fft(np: Any, p: Any, x: Any) -> Any:
     return found.astype(x.dtype if kind in ("FFT", "IFFT") else found.dtype)
 
 
-FOURIER = (Primitive("fft", ("x",), "x", _scheme, _dtypes, kernel=_fft, accepts=INEXACT, window="gather"),)
+FOURIER = (Primitive("fft", ("x",), "x", _scheme, _dtypes, kernel=_fft, accepts=INEXACT, window="halo"),)
