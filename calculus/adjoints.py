@@ -12,6 +12,7 @@ placement is another, the target asks for it, or a reshard does, and that is wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import NamedTuple
 
 from calculus.building import Builder
@@ -20,10 +21,10 @@ from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Numbe
 from calculus.parameters import integer, sequence, whole_numbers
 from calculus.primitives.declaration import Primitive, Site, operand_names
 from calculus.programs import Atom, Literal, Parameters, Value, Word
-from calculus.refusals import Place, refuse
+from calculus.refusals import Place, Refused, refuse
 from calculus.schemes import Factor, Indices, Scheme
 from calculus.signatures import Signature
-from calculus.types import DTYPES, ArrayType, Axes, array_type
+from calculus.types import DTYPES, ArrayType, Axes, Type, array_type
 from calculus.uses import Operand
 
 
@@ -66,10 +67,18 @@ class Use(NamedTuple):
 
 class Evaluation:
     """Formulas about one equation, evaluated: what depends on `g` becomes equations of `linear`, all else of `known`.
-    A formula that stands in several rows is evaluated once."""
+    A formula that stands in several rows is evaluated once. targets: the types that are wanted of an application with
+    one result for each operand."""
 
-    def __init__(self, names: Mapping[str, Atom | tuple[Atom, ...]], known: Builder, linear: Builder) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, Atom | tuple[Atom, ...]],
+        known: Builder,
+        linear: Builder,
+        targets: Sequence[Type | None] = (),
+    ) -> None:
         self.names = names
+        self.targets = targets
         self.known = known
         self.linear = linear
         self.done: dict[Apply, tuple[Atom, ...]] = {}
@@ -105,8 +114,13 @@ class Evaluation:
             atoms = [self.known.literal(one.value, dtype) if isinstance(one, Number) else one for one in inputs]
             flows = any(isinstance(atom, str) and atom in self.linear.types for atom in atoms)
             builder = self.linear if flows else self.known
-            results = (type,) if (count := self.several(formula, atoms)) is None else (None,) * count
-            self.done[whole] = builder.emit(formula.primitive, atoms, dict(formula.parameters), results)
+            product = _product(formula.primitive, atoms)
+            if product is not None:
+                self.done[whole] = (self.known.literal(product, dtype),)
+                return self.done[whole]
+            count = self.several(formula, atoms)
+            wanted = (type,) if count is None else self.targets if count == len(self.targets) else (None,) * count
+            self.done[whole] = builder.rather(formula.primitive, atoms, dict(formula.parameters), wanted)
         return self.done[whole]
 
     def several(self, formula: Apply, atoms: Sequence[Atom]) -> int | None:
@@ -124,6 +138,16 @@ class Evaluation:
         found = self.linear.type_of(atom[0] if isinstance(atom, tuple) else atom)
         assert isinstance(found, ArrayType)
         return found
+
+
+def _product(primitive: str, atoms: Sequence[Atom]) -> float | None:
+    """The product of two numbers: it is a number, so that zero times anything is zero, which is in every state."""
+    if primitive != "mul" or not all(isinstance(atom, Literal) for atom in atoms):
+        return None
+    try:
+        return prod(float(str(getattr(atom, "text", ""))) for atom in atoms)
+    except ValueError:
+        return None
 
 
 def named(
@@ -172,13 +196,13 @@ def adjoint(
         beside = [other for other in use.signature.groups[linear[position]] if other != position]
         formula = use.primitive.derivatives_at(use.site).get(name) if beside else None
         if formula is not None:
-            found = evaluation.value(formula)
+            found = evaluation.value(formula, target)
         else:
             inputs = [
                 ct if other == position else _zeros(builder, atom) if other in beside else atom
                 for other, atom in enumerate(operands)
             ]
-            found = builder.one(primitive.name, inputs, parameters)
+            (found,) = builder.rather(primitive.name, inputs, parameters, (target,))
         return rearranged(builder, found, scheme, scheme.results[0], scheme.operands[position], target, stepwise=True)
     if primitive.target == "sharding":  # a reshape: elements keep their order, dims are grouped otherwise
         return _reshaped(builder, ct, target, parameters)
@@ -275,13 +299,45 @@ def _contracted(
     products = str(rows.get("preferred_element_type") or "")
     dtype = products or DTYPES[target.dtype][0]
     wanted = array_type(dtype, shape, tuple(lists), target.varying, target.unreduced, target.reduced)
-    found: Atom = builder.one("dot_general", atoms, rows, wanted)
+    found: Atom = _product_at(builder, atoms, (left, right, tuple(natural)), rows, wanted)
     if order != tuple(range(len(order))):
         found = builder.one("transpose", (found,), {"permutation": order})
     if wanted.dtype != target.dtype:
         long = Word(DTYPES[target.dtype][0])
         found = builder.one("convert_element_type", (found,), {"new_dtype": long, "weak_type": False}, target)
     return builder.at(found, target)
+
+
+def _product_at(
+    builder: Builder, atoms: tuple[Atom, Atom], indices: tuple[Indices, Indices, Indices], rows: Mapping[str, Value],
+    wanted: ArrayType,
+) -> Atom:  # fmt: skip
+    """A contraction at the type that is wanted. Where that is no target of it, its dims stay cut as those that they
+    come from, and the result is moved. What the forward judgment cut by itself, to meet a dim that is cut, is cut."""
+    left, right, natural = indices
+    types = [_array(builder, atom) for atom in atoms]
+    own = dict(zip((*right, *left), (*types[1].axes, *types[0].axes), strict=True))
+    lists = tuple(own[dim] for dim in natural)
+    pending = tuple(axis for axis in wanted.unreduced if not any(axis in axes for axes in lists))
+    derived = array_type(wanted.dtype, wanted.shape, lists, wanted.varying, pending, wanted.reduced)
+    cuts = dict(zip(natural, wanted.axes, strict=True))
+    sliced = tuple(have or cuts.get(dim, ()) for dim, have in zip(right, types[1].axes, strict=True))
+    attempts = [(types[1].axes, wanted), (types[1].axes, derived), (sliced, wanted)]
+    for number, (cut, type) in enumerate(attempts, 1):
+        try:
+            other = builder.at(atoms[1], _sliced(types[1], cut))
+            return builder.one("dot_general", (atoms[0], other), rows, type)
+        except Refused:
+            if number == len(attempts):
+                raise
+    raise AssertionError
+
+
+def _sliced(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
+    """A type whose dims are cut by these lists: along their axes, nothing else is said."""
+    cut = {axis for axes in lists for axis in axes}
+    unreduced, reduced = (tuple(axis for axis in axes if axis not in cut) for axes in (type.unreduced, type.reduced))
+    return array_type(type.dtype, type.shape, lists, type.varying, unreduced, reduced, memory=type.memory)
 
 
 def _reshaped(builder: Builder, atom: Atom, target: ArrayType, parameters: Parameters) -> Atom:

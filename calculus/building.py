@@ -121,6 +121,21 @@ class Builder:
         self.equations.append(equation)
         return binders
 
+    def rather(
+        self,
+        primitive: str,
+        inputs: Sequence[Atom],
+        parameters: Parameters | Mapping[str, Value] | None,
+        types: Sequence[Type | None],
+    ) -> tuple[Variable, ...]:
+        """An equation at the types that are wanted, where it can have them; else at those that follow."""
+        try:
+            return self.emit(primitive, inputs, parameters, types)
+        except Refused:
+            if all(type is None for type in types):
+                raise
+            return self.emit(primitive, inputs, parameters, [None] * len(types))
+
     def again(self, equation: Equation) -> None:
         """An equation that is judged already, under its own names."""
         self.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from calculus.programs import (
     Value,
     body,
 )
-from calculus.types import ArrayType, Type
+from calculus.types import ArrayType, Type, array_type
 
 _UNSAID: Final = frozenset({
     "out_sharding", "sharding", "weak_type", "accuracy", "preferred_element_type", "dimension_numbers", "name",
@@ -174,6 +174,10 @@ class Numbering:
             key = self.keys[operand]
             if key.what == "transpose" and isinstance(key.says, tuple):
                 sides.append((key.operands[0], tuple(names[key.says.index(dim)] for dim in range(len(names)))))
+            elif key.what == "dot_general" and isinstance(key.says, tuple):  # in the order of its own labels
+                order = sorted(range(len(names)), key=key.says[1].__getitem__)
+                turned = self.transposed(operand, tuple(order), _turned(key.type, order))
+                sides.append((turned, tuple(names[dim] for dim in order)))
             else:
                 sides.append((operand, tuple(names)))
         return self.contraction(sides, result, type)
@@ -277,6 +281,16 @@ def _plain(type: Type | None) -> Hashable:
 
 def _shape(type: Hashable) -> tuple[Hashable, ...]:
     return type.shape if isinstance(type, ArrayType) else ()
+
+
+def _turned(type: Hashable, order: Sequence[int]) -> Hashable:
+    """A type with its dims in another order."""
+    if not isinstance(type, ArrayType):
+        return type
+    shape, lists = tuple(type.shape[dim] for dim in order), tuple(type.axes[dim] for dim in order)
+    return array_type(
+        type.dtype, shape, lists, type.varying, type.unreduced, type.reduced, type.kind, type.memory
+    ).canonical
 
 
 def _items(value: Value) -> tuple[Value, ...]:

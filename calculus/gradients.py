@@ -55,6 +55,7 @@ def _forward(
     held = len(program.constants)
     types = _inputs(program)
     for index in wrt:
+        cotangent(types[held + index])  # there is one: nothing pends by max or min
         if not differentiable(types[held + index]):
             raise refuse(
                 "no-cotangent",

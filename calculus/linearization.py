@@ -61,6 +61,13 @@ class Linearizer:
             return (atom, None) if isinstance(atom, Literal) else values[atom]
 
         for equation in program.equations:
+            if "_" in equation.inputs:
+                raise refuse(
+                    "unmodelled-construct",
+                    "the derivative of a program that reads a value called _",
+                    because="several values may be called so, and the text does not say which is read",
+                    help="give the value a name of its own",
+                )
             self.known.line = self.linear.line = equation.line
             pairs = [read(atom) for atom in equation.inputs]
             try:
@@ -134,7 +141,7 @@ class Linearizer:
                 raise unwritten(primitive.name, "derivative")
             if formula == ZERO:
                 continue
-            value = Evaluation(named(use, primals, (tangent,), results[0]), known, linear).value(formula)
+            value = Evaluation(named(use, primals, (tangent,), results[0]), known, linear).value(formula, arrays[0])
             scheme = use.scheme
             if linear.type_of(value) != arrays[0]:
                 before = scheme.operands[operand] if value == tangent else scheme.results[0]

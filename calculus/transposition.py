@@ -99,7 +99,8 @@ class Transposer:
         operands = [atom if isinstance(atom, Literal) else builder.type_of(atom) for atom in equation.inputs]
         results = [type for type in equation.types if isinstance(type, ArrayType)]
         use = Use.of(primitive, equation.parameters, operands, results)
-        evaluation = Evaluation(named(use, equation.inputs, flowing), builder, builder)
+        targets = [cotangent(builder.type_of(atom)) for atom in equation.inputs]
+        evaluation = Evaluation(named(use, equation.inputs, flowing), builder, builder, targets)
         for position, atom in enumerate(equation.inputs):
             if isinstance(atom, str) and atom in self.linear:
                 found = adjoint(builder, use, equation.parameters, equation.inputs, position, flowing, evaluation)

@@ -47,7 +47,7 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     kept = walk.known.emit(
         "scan",
         [*(values[name] for name in constants), *primals[held:]],
-        _scan_rows(equation.parameters, program, len(constants), count, bool(equation.parameters["reverse"])),
+        _scan_rows(equation.parameters, program, len(constants), count, bool(equation.parameters.get("reverse"))),
         [*equation.types, *(stacked(types[name], length) for name in added)],
     )
     stacks: dict[Atom, Atom] = dict(zip((*outputs[count:], *slices), (*kept[count:], *slices.values()), strict=True))
@@ -76,7 +76,11 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     flows = [*nonzero[held : held + count], *found.nonzero[count:]]
     wanted = [walk.known.type_of(one) for one, does in zip(kept, flows, strict=False) if does]
     rows = _scan_rows(
-        equation.parameters, ordered, len(still) + len(parts[0]), len(parts[1]), bool(equation.parameters["reverse"])
+        equation.parameters,
+        ordered,
+        len(still) + len(parts[0]),
+        len(parts[1]),
+        bool(equation.parameters.get("reverse")),
     )
     pushed = iter(walk.linear.emit("scan", atoms, rows, wanted) if wanted else ())
     return kept[:results], [next(pushed) if does else None for does in flows]
@@ -151,7 +155,8 @@ def _scan_rows(parameters: Parameters, body: Program, held: int, count: int, rev
         "ft_in": (leaves(held), leaves(count), leaves(scanned)),
         "ft_out": (leaves(count), leaves(stacks)),
     }
-    return Parameters(tuple((name, rows.get(name, value)) for name, value in parameters.items_in_order))
+    kept = tuple((name, rows.get(name, value)) for name, value in parameters.items_in_order)
+    return Parameters(kept if "reverse" in parameters else (*kept, ("reverse", reverse)))
 
 
 def _scan_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
@@ -197,7 +202,7 @@ def _scan_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None])
     results = walk.builder.emit(
         "scan",
         atoms,
-        _scan_rows(equation.parameters, program, len(still), number, not equation.parameters["reverse"]),
+        _scan_rows(equation.parameters, program, len(still), number, not equation.parameters.get("reverse")),
         [*types[:number], *(stacked(type, length) for type in types[number:])],
     )
     for position, result in zip(gathered, results, strict=True):
