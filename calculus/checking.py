@@ -14,6 +14,7 @@ from typing import TypeAlias, cast
 from calculus.bodies import Result, Several, agree
 from calculus.communication import Collective
 from calculus.effects import Effect, Inner
+from calculus.endings import endings
 from calculus.kinds import read_at
 from calculus.meshes import Axis, AxisMode, Mesh, as_given, one_size_each, same_devices
 from calculus.parameters import mesh as mesh_of
@@ -35,15 +36,16 @@ Site: TypeAlias = "Equation | Program | None"
 
 
 class Checked:
-    """A body that has been walked: its program, its results, the effects of its equations in order, and the axes that
-    it communicates over, bodies inside included."""
+    """A body that has been walked: its program, its results, the effects of its equations in order, the axes that it
+    communicates over, bodies inside included, and the inputs (constants first) that are cells and end in it."""
 
-    __slots__ = ("effects", "over", "program", "types")
+    __slots__ = ("effects", "ended", "over", "program", "types")
 
     def __init__(self, program: Program, types: tuple[Result, ...], effects: tuple[Effect, ...]) -> None:
         self.program = program
         self.types = types
         self.effects = effects
+        self.ended: frozenset[int] = frozenset()
         self.over: frozenset[str] = frozenset().union(
             *(one.axes for effect in effects for one in effect.collectives),
             *(inner.body.over for effect in effects for inner in effect.inner),
@@ -125,7 +127,8 @@ class Scope:
 
 
 class Checker:
-    """One check of one document. `refusals` pairs each refusal with the equation or program it stands in."""
+    """One check of one document. `refusals` pairs each refusal with the equation or program it stands in. `ending`:
+    whether something ends in the body that is being walked."""
 
     def __init__(self, meshes: Sequence[Mesh]) -> None:
         self.scope = Scope(meshes[0] if meshes else Mesh(()), tuple(meshes[1:]))
@@ -133,6 +136,7 @@ class Checker:
         self.assumptions = 0
         self.assumed: dict[str, int] = {}
         self.equations = 0
+        self.ending = False
         self._bodies: dict[tuple[int, Scope], Checked] = {}
         self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}
         self._keep: list[Program] = []
@@ -166,11 +170,18 @@ class Checker:
                     help="hoist or flatten the innermost bodies",
                 )
             self._depth += 1
+            around, self.ending = self.ending, False
             try:
                 found = self._bodies[key] = self._walk(program, scope)
+                if self.ending:
+                    found.ended, refusals = endings(found)
+                    for refusal, equation in refusals:
+                        self.refuse(refusal, equation or program)
             finally:
                 self._depth -= 1
+                self.ending = around
             self._keep.append(program)
+        self.ending = self.ending or bool(found.ended)
         return found
 
     def at(self, program: Program, types: Sequence[Type | None]) -> Program:
@@ -262,7 +273,9 @@ class Checker:
             typing = has_type(primitive, equation.parameters, operands, equation.types, mesh)
             if None in equation.types:
                 self._inferred_well(equation, typing, scope)
-            inner, memoised = (), True
+            inner, memoised = (), not primitive.trusted
+            if primitive.trusted:
+                self.assume(equation.primitive)
         if memoised:
             scope.judged[key] = typing, inner
         return typing, inner

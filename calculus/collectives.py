@@ -80,14 +80,26 @@ _AT_ONCE: Final[dict[str, Row]] = {
 }
 # fmt: on
 
-_STARTED: Final = (
-    "psum", "psum_invariant", "unreduced_psum", "reduce_scatter", "unreduced_reduce_scatter", "all_gather",
-    "all_gather_reduced", "all_to_all", "ppermute", "pbroadcast",
-)  # fmt: skip
+_STARTED: Final = {
+    "psum_done": ("psum", "psum_invariant", "unreduced_psum"),
+    "reduce_scatter_done": ("reduce_scatter", "unreduced_reduce_scatter"),
+    "all_gather_done": ("all_gather", "all_gather_reduced"),
+    "all_to_all_done": ("all_to_all",),
+    "ppermute_done": ("ppermute",),
+    "pbroadcast_done": ("pbroadcast",),
+}
+"""What waits for which of them."""
+
+AWAITED_BY: Final = {f"{name}_start": done for done, names in _STARTED.items() for name in names}
+"""What waits for what is started."""
 
 COLLECTIVES: Final[dict[str, Row]] = {
     **_AT_ONCE,
-    **{f"{name}_start": _AT_ONCE[name]._replace(transpose="", future=True) for name in _STARTED},
+    **{
+        f"{name}_start": _AT_ONCE[name]._replace(transpose="", future=True)
+        for names in _STARTED.values()
+        for name in names
+    },
 }
 """The casts and collectives by name; those that are started here and waited for elsewhere (`calculus.exchanges`)
 communicate where they start."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from calculus.bodies import Formed, unchanged
-from calculus.collectives import array_of, collective, in_manual, permutes, whole_axes
+from calculus.collectives import AWAITED_BY, array_of, collective, in_manual, permutes, whole_axes
 from calculus.communication import ALL_TO_ALL, AT_MOST, PERMUTE, block_bytes, over
 from calculus.judgments import need, rule
 from calculus.parameters import names, required
@@ -30,6 +30,8 @@ def await_future(checker: Checker, equation: Equation, operands: Sequence[Operan
     Γ ⊢ x : τ, on its way
     ────────────────────── await
     Γ ⊢ all_gather_done x : τ
+
+    That it was started as what is waited for here: `calculus.endings`.
     """
     _counts(equation, operands, 1, 1)
     future = operands[0]
@@ -42,7 +44,8 @@ def await_future(checker: Checker, equation: Equation, operands: Sequence[Operan
             place=Place("operand", 0),
         )
     unchanged(equation, future.inner, "waiting changes nothing")
-    return Typing((future.inner,)), (), True
+    checker.ending = True
+    return Typing((future.inner,)), (), False
 
 
 @rule
@@ -302,7 +305,5 @@ def _counts(equation: Equation, operands: Sequence[Operand], takes: int, gives: 
     )
 
 
-AWAITED: Final = (
-    "all_gather_done", "psum_done", "reduce_scatter_done", "all_to_all_done", "ppermute_done", "pbroadcast_done",
-)  # fmt: skip
+AWAITED: Final = tuple(dict.fromkeys(AWAITED_BY.values()))
 """What waits for a future."""

@@ -95,10 +95,10 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     checked = enter(checker, program, inside, operands, label)
     types = leave(checker, equation, checked.types, label)
     if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
-        return Typing(types), (Inner(checked, 1, label),), True  # type: ignore[arg-type]
+        return Typing(types), (Inner(checked, 1, label),), not checked.ended  # type: ignore[arg-type]
     asked = handovers(equation.parameters, operands, types, scope)
     inner = Inner(checked, 1, label, maybe=asked.elsewhere)
-    return Typing(types, asked.moves), (inner,), True  # type: ignore[arg-type]
+    return Typing(types, asked.moves), (inner,), not checked.ended  # type: ignore[arg-type]
 
 
 def context(equation: Equation, scope: Scope) -> Mesh:

@@ -93,7 +93,8 @@ def freeze(checker: Checker, equation: Equation, operands: Sequence[Operand], sc
         ────────────────── freeze
         Γ ⊢ freeze a : τ
 
-    So is what a cell held when it is freed, which nothing reads.
+    So is what a cell held when it is freed, which nothing reads. That nothing uses the cell afterwards:
+    `calculus.endings`.
     """
     need(
         len(operands) == 1 and len(equation.types) == (equation.primitive == "freeze"),
@@ -103,7 +104,8 @@ def freeze(checker: Checker, equation: Equation, operands: Sequence[Operand], sc
     )
     inner = held(operands, equation.primitive)
     types = (agreeing(inner, equation.types[0], 0),) if equation.types else ()
-    return Typing(types), (), True
+    checker.ending = True
+    return Typing(types), (), False
 
 
 def _counts(equation: Equation, operands: Sequence[Operand], count: int) -> None:

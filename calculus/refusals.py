@@ -59,6 +59,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "branch-types": (Family.UNSOUND, "the branches of a conditional have different types"),
     "carry-type": (Family.UNSOUND, "a loop's carry changes type from one iteration to the next"),
     "hidden-variation": (Family.UNSOUND, "a value that differs between devices is declared the same"),
+    "ended-cell": (Family.UNSOUND, "a cell is used after it has ended"),
     "divergent-collective": (Family.UNSOUND, "devices that must meet in a collective may take different ways"),
     "boundary-spec": (Family.UNSOUND, "a boundary spec does not match the type that crosses it"),
     "no-cast": (Family.UNSOUND, "no cast or collective leads from the one state to the other"),

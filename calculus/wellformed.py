@@ -40,6 +40,14 @@ def well_formed(type: Type, mesh: Mesh) -> None:
             help="keep the key the same on every device",
             place=Place("type", axis=type.unreduced[0]),
         )
+    if type.unreduced and type.kind == "sum" and type.dtype == "f8_e8m0fnu":
+        raise refuse(
+            "dtype",
+            f"{type} is unreduced, and powers of two have no sum",
+            because="a piece may be zero or negative, and a power of two is neither",
+            help="convert it to another floating dtype first",
+            place=Place("type", axis=type.unreduced[0]),
+        )
     for axis in type.mentioned:
         if axis not in mesh:
             known = f"name one of {', '.join(mesh.by_name)}, or " if mesh.by_name else ""

@@ -79,6 +79,7 @@ class Primitive:
         of `calculus.formulas`; where none is written for an operand, it is not differentiated.
     adjoint: the transpose in a linear operand, in the same notation, where the scheme does not say it: of a primitive
         that looks along dims. The operand's position tells rows of a variadic operand apart.
+    trusted: whether that devices compute the same is assumed, and counted: nothing says what they compute.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Primitive:
     sized: str | OnBlocks = ""
     derivative: str | Callable[[Site], str] = ""
     adjoint: str | Callable[[Site, int], str] = ""
+    trusted: bool = False
 
     def signature(self, site: Site) -> str:
         """The linearity signature at a site."""
