@@ -94,7 +94,14 @@ class Evaluation:
         if isinstance(formula, Zeros):
             zeros = cotangent(self.type_of(self.names[formula.like]))
             assert isinstance(zeros, ArrayType)
-            return self.known.full(0, zeros)
+            cut = self.type_of(self.names[formula.along]).sharded if formula.along else ()
+            pending = (*zeros.unreduced, *(axis for axis in cut if axis not in zeros.mentioned))
+            return self.known.full(
+                0,
+                array_type(
+                    zeros.dtype, zeros.shape, zeros.axes, zeros.varying, pending, zeros.reduced, memory=zeros.memory
+                ),
+            )
         if isinstance(formula, Apply):
             return self.applied(formula, type)[formula.item]
         raise ValueError(f"{formula} has no value by itself")
@@ -120,6 +127,8 @@ class Evaluation:
                 return self.done[whole]
             count = self.several(formula, atoms)
             wanted = (type,) if count is None else self.targets if count == len(self.targets) else (None,) * count
+            if any(isinstance(argument, Zeros) and argument.along for argument in formula.arguments):
+                wanted = (self.type_of(atoms[0]),)  # what is added to pending zeros stays pending
             self.done[whole] = builder.rather(formula.primitive, atoms, dict(formula.parameters), wanted)
         return self.done[whole]
 

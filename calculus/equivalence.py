@@ -31,7 +31,7 @@ from calculus.programs import (
 from calculus.types import ArrayType, Type, array_type
 
 _UNSAID: Final = frozenset({
-    "out_sharding", "sharding", "weak_type", "accuracy", "preferred_element_type", "dimension_numbers", "name",
+    "out_sharding", "sharding", "weak_type", "accuracy", "preferred_element_type", "name",
     "ctx_mesh", "mesh", "jaxpr", "call_jaxpr", "unroll", "policy", "prevent_cse", "differentiated", "split_transpose",
 })  # fmt: skip
 """Parameters that the types say already, or that are about how and not what."""
@@ -317,9 +317,25 @@ def _said(value: Value) -> Hashable:
         return tuple(map(_said, value))
     if isinstance(value, Braces):
         return frozenset(map(_said, value.items))
-    if isinstance(value, (Program, Programs, Reference)):
-        return str(id(value))
+    if isinstance(value, Programs):
+        return tuple(map(_said, value.items))
+    if isinstance(value, (Program, Reference)):
+        return _written(body(value))
     return value if isinstance(value, (bool, int)) or value is None else str(value)
+
+
+def _written(program: Program | None) -> Hashable:
+    """A body as it is written, names aside."""
+    if program is None:
+        return None
+    names = [*program.constants, *program.inputs, *(one for each in program.equations for one in each.binders)]
+    places: dict[Atom, int] = {name: place for place, name in enumerate(names)}
+
+    def at(atoms: Iterable[Atom]) -> Hashable:
+        return tuple(places.get(atom, str(atom)) for atom in atoms)
+
+    steps = tuple((one.primitive, _rows(one.parameters), at(one.inputs)) for one in program.equations)
+    return tuple(map(_plain, program.input_types)), steps, at(program.outputs)
 
 
 def _listed(types: Iterable[Type | None]) -> str:

@@ -6,7 +6,8 @@
                | formula op formula | - formula         op: + - * / > >= < <= == &
                | primitive(argument, ..., parameter=value, ...) [ "[" k "]" ]
                | full(number, name)                     the number everywhere, at the type of the value so named
-             | zeros(name)                            zeros, at the type of the cotangent of the value so named
+             | zeros(name [, along])                  zeros, at the type of the cotangent of the value so named; their
+                                                      sum is pending where the other value is cut
     argument ::= formula | "*" name                     all values that a variadic name stands for
 
 A row stands beside a declaration and speaks of one equation. `g` is what flows: in a derivative the tangent of the
@@ -24,7 +25,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from calculus.programs import Value, Word
+from calculus.programs import NO_PARAMETERS, Call, Equation, Program, Value, Word
+from calculus.types import array_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +70,11 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """Zeros, at the type of the cotangent of the value so named."""
+    """Zeros, at the type of the cotangent of the value so named, pending along the axes that cut another value: what
+    each device adds to them is its part of a sum."""
 
     like: str
+    along: str = ""
 
 
 Formula: TypeAlias = "Name | Star | Number | Full | Zeros | Apply"
@@ -138,9 +142,13 @@ def _formula(tree: ast.expr, text: str) -> Formula:
                 return Full(everywhere, like)
         case ast.Call(ast.Name("zeros"), [ast.Name(like)], []):
             return Zeros(like)
+        case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along)], []):
+            return Zeros(like, along)
         case ast.Call(ast.Name(primitive), arguments, keywords):
             parameters = tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords)
-            return Apply(primitive, tuple(_formula(one, text) for one in arguments), parameters)
+            return Apply(
+                primitive.replace("scatter_", "scatter-"), tuple(_formula(one, text) for one in arguments), parameters
+            )
         case ast.Subscript(several, ast.Constant(int() as item)):
             applied = _formula(several, text)
             if isinstance(applied, Apply):
@@ -149,7 +157,8 @@ def _formula(tree: ast.expr, text: str) -> Formula:
 
 
 def _value(tree: ast.expr, text: str) -> Value:
-    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are."""
+    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` is
+    the body that adds two numbers."""
     match tree:
         case ast.Constant(None | bool() | int() as value):
             return value
@@ -161,4 +170,15 @@ def _value(tree: ast.expr, text: str) -> Value:
             return -value
         case ast.Tuple(items):
             return tuple(_value(item, text) for item in items)
+        case ast.Call(ast.Name("sum_of"), [ast.Name(dtype)], []):
+            return _sum_of(dtype)
+        case ast.Call(ast.Name(name), [], keywords):
+            return Call(name, (), tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords))
     raise ValueError(f"{ast.unparse(tree)!r} in {text!r} is no parameter")
+
+
+@lru_cache
+def _sum_of(dtype: str) -> Program:
+    number = array_type(dtype)
+    added = Equation("add", NO_PARAMETERS, ("a", "b"), ("c",), (number,))
+    return Program((), (), ("a", "b"), (number, number), (added,), ("c",))

@@ -20,6 +20,7 @@ G, X = Name("g"), Name("x")
         ("x >= 0", Apply("ge", (X, Number(0)))),
         ("full(0.5, result)", Full(Number(0.5), "result")),
         ("zeros(x)", Zeros("x")),
+        ("zeros(x, indices)", Zeros("x", "indices")),
         ("integer_pow(x, y=-2)", Apply("integer_pow", (X,), (("y", -2),))),
         ("concatenate(*g, dimension=1)", Apply("concatenate", (Star("g"),), (("dimension", 1),))),
         ("split(g, axis=0, sizes=(1, 2))[1]", Apply("split", (G,), (("axis", 0), ("sizes", (1, 2))), 1)),

@@ -14,6 +14,8 @@ import pytest
 
 from calculus.building import Workbench
 from calculus.checking import Checker
+from calculus.collectives import COLLECTIVES
+from calculus.cotangents import cotangent_state
 from calculus.linearization import Linearized, differentiable, linearize
 from calculus.meshes import Mesh
 from calculus.primitives import TABLE
@@ -183,3 +185,22 @@ def test_a_wrong_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(TABLE, "slice", wrong)
     with pytest.raises(AssertionError):
         test_a_transpose_is_the_transpose(slicing)
+
+
+@pytest.mark.parametrize("name", [name for name, row in COLLECTIVES.items() if row.transpose])
+def test_a_cast_transposes_between_the_cotangents_states(name: str) -> None:
+    """Statement A47: from the cotangent of what it makes to that of what it takes; back again, and it is the first, or
+    goes as it does."""
+    row = COLLECTIVES[name]
+    back = COLLECTIVES[row.transpose]
+    assert (back.before, back.after) == (cotangent_state(row.after), cotangent_state(row.before))
+    again = COLLECTIVES[back.transpose]
+    assert (again.before, again.after, again.kind, again.move) == (row.before, row.after, row.kind, row.move)
+
+
+def test_what_has_no_transpose_is_no_sum() -> None:
+    """The others: maxima, what tells a device where it is, and two whose transposes are not written."""
+    without = {name for name, row in COLLECTIVES.items() if not row.transpose and not row.future}
+    assert without == {
+        "pmax", "pmin", "unreduced_pmax", "unreduced_pmin", "axis_index", "all_gather_invariant", "pbroadcast",
+    }  # fmt: skip

@@ -98,6 +98,9 @@ CASES: dict[str, Case] = {
     "regrouped dims": Case(lambda x: jnp.sum(lax.reshape(x, (2, 4, 4), out_sharding=P("X")).T ** 2), (X,)),
     "narrower numbers": Case(lambda x: jnp.sum((x.astype(jnp.bfloat16) ** 2).astype(jnp.float32)), (X,)),
     "another placement": Case(lambda x: jnp.sum(jax.reshard(x, P(None, "X")) ** 2), (X,)),
+    "a lookup": Case(lambda t: jnp.sum(t[lax.iota("int32", 3) * 2] ** 2), (((16, 4), P()),)),
+    "a lookup in a sharded table": Case(
+        lambda t: jnp.sum(t[lax.iota("int32", 3) * 2] ** 2), (((16, 4), P(None, "X")),)),
     "calls": Case(lambda x: jnp.sum(jax.jit(lambda x: (jnp.sin(x) * x, x))(x)[0]), (X,)),
     "a custom rule": Case(
         lambda x: jnp.sum(jax.nn.relu(x)), (X,), "the rule is not printed; the body's derivative is taken"),
