@@ -12,6 +12,7 @@ from calculus.adjoints import unwritten
 from calculus.building import Builder
 from calculus.cotangents import cotangent
 from calculus.derivatives.rules import Form, closed, linear_operands, results_of, types_in
+from calculus.effects import EFFECTFUL
 from calculus.linearization import Linearized, Linearizer, Pushed, Tangent, linearize
 from calculus.loops import scan_parts, slice_type, stacked
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable
@@ -101,12 +102,14 @@ def _settled(
 
 
 def _invariant(program: Program, held: int) -> tuple[tuple[Equation, ...], tuple[Equation, ...], tuple[Variable, ...]]:
-    """The equations that depend on the first inputs only, the others, and what the others use of the former."""
+    """The equations that depend on the first inputs only, the others, and what the others use of the former. What an
+    equation does beside its results, it does in every iteration."""
     fixed = set(program.inputs[:held])
     before: list[Equation] = []
     inside: list[Equation] = []
     for equation in program.equations:
-        if all(not isinstance(atom, str) or atom in fixed for atom in equation.inputs):
+        known = all(not isinstance(atom, str) or atom in fixed for atom in equation.inputs)
+        if known and equation.primitive not in EFFECTFUL:
             before.append(equation)
             fixed.update(equation.binders)
         else:
