@@ -1,5 +1,5 @@
-"""What ends: cells that are frozen or freed, after which no name stands for them, and collectives that are waited for by
-what waits for such. A type says neither, as it is the same before and after. Seed A40."""
+"""What ends: cells that are frozen or freed, after which no name stands for them, and collectives that are waited for
+by what waits for such. A type says neither, as it is the same before and after. Seed A40."""
 
 from __future__ import annotations
 
