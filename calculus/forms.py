@@ -28,7 +28,7 @@ from calculus.refusals import Place, refuse
 from calculus.resharding import device_put, memory_constraint, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
 from calculus.types import RefType
-from calculus.uses import Operand, operand_type
+from calculus.uses import Operand
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -120,7 +120,7 @@ def identity(checker: Checker, equation: Equation, operands: Sequence[Operand], 
 
     A barrier or a name changes nothing that a type says; each result is its own operand.
     """
-    types = leave(checker, equation, [operand_type(operand) for operand in operands], equation.primitive)
+    types = leave(checker, equation, operands, equation.primitive)
     return Typing(types), (), True  # type: ignore[arg-type]
 
 
