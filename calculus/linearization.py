@@ -36,6 +36,9 @@ class Linearized(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
+MOST_SAVED: Final = 16384
+"""The most residuals of one body: a text of n lines may call for 2^n."""
+
 Tangent: TypeAlias = "Atom | None"
 """`None` is zero."""
 Pushed: TypeAlias = "tuple[Sequence[Atom], Sequence[Tangent]]"
@@ -199,6 +202,13 @@ def finish(
     bound = {*given, *(binder for equation in linear.equations for binder in equation.binders)}
     used = [*(atom for equation in linear.equations for atom in equation.inputs), *wanted]
     residuals = tuple(dict.fromkeys(atom for atom in used if isinstance(atom, str) and atom not in bound))
+    if len(residuals) > MOST_SAVED:
+        raise refuse(
+            "unmodelled-construct",
+            f"a backward pass for which one body saves more than {MOST_SAVED} values",
+            because="a body that is called from many places, which are called from many, saves its values for each",
+            help="loop over the calls with a scan, or rematerialise the body",
+        )
     linear = walk.linear.program((*residuals, *given), wanted)
     names = tuple(atom for atom in inputs if isinstance(atom, str))
     forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.equations))

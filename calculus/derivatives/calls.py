@@ -36,7 +36,8 @@ def _call(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
         (), (), found.forward.inputs, found.forward.input_types, found.forward.equations,
         (*found.forward.outputs[:count], *added),
     )  # fmt: skip
-    types: list[Type | None] = [*equation.types, *(types_in(found.forward)[residual] for residual in added)]
+    known = types_in(found.forward) if added else {}
+    types: list[Type | None] = [*equation.types, *(known[residual] for residual in added)]
     results = walk.known.emit(
         equation.primitive, primals, _with_body(equation.parameters, key, forward, results=len(added)), types
     )

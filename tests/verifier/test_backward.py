@@ -122,3 +122,15 @@ def test_an_assumed_rule_is_said() -> None:
     assert found.exit_code == 0
     assert "assumed: the rules of custom_jvp_call relu are not printed" in found.stderr
     assert "well typed on 1 assumption" in found.stderr
+
+
+def test_a_text_that_calls_for_too_many_residuals_is_refused_at_once() -> None:
+    """Each definition calls the one before it twice: 2⁴⁰ values would be saved."""
+    lines = ["let f0 = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in"]
+    for number in range(1, 40):
+        call = f"jit[name=f jaxpr=f{number - 1}]"
+        lines.append(f"let f{number} = {{ lambda ; a:f32[]. let b:f32[] = {call} a; c:f32[] = {call} b in (c,) }} in")
+    lines.append("{ lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr=f39] a in (b,) }")
+    found = run("grad", "-", stdin="\n".join(lines))
+    assert found.exit_code == 1
+    assert "saves more than 16384 values" in found.stderr
