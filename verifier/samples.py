@@ -10,6 +10,7 @@ Sizes are chosen so that no two dims agree by coincidence, and so that what may 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from calculus.primitives import TABLE
@@ -60,7 +61,14 @@ class NoSample(LookupError):
 
 def samples(name: str, dtypes: Mapping[str, str] = WIDE) -> list[Sample]:
     """The sample calls of a primitive of the table, each on every class of dtypes that its first operand accepts.
-    `dtypes` names the dtype that stands for a class. Raises `NoSample`."""
+    `dtypes` names the dtype that stands for a class. A call is one object, whenever it is asked for: what is found out
+    about it can be kept. Raises `NoSample`."""
+    return list(_samples(name, tuple(dtypes.items())))
+
+
+@cache
+def _samples(name: str, named: tuple[tuple[str, str], ...]) -> tuple[Sample, ...]:
+    dtypes = dict(named)
     primitive = TABLE[name]
     rows = _CALLS.get(name)
     if rows is None:
@@ -78,7 +86,7 @@ def samples(name: str, dtypes: Mapping[str, str] = WIDE) -> list[Sample]:
                 found.append(Sample(name, operands, row.parameters, results or (None,), ranges, kind, number))
     if not found:
         raise NoSample(f"no sample call of {name} has a dtype that it accepts: add one to verifier/samples.py")
-    return found
+    return tuple(found)
 
 
 def _type(text: str, dtype: str) -> ArrayType:
@@ -184,8 +192,8 @@ def _combined(dtype: str, kind: str) -> Row:
 
 
 def _chosen(dtype: str, kind: str, /, **said: Any) -> Row:
-    """What is chosen by its size is multiplied."""
-    select, scatter = _numbers(dtype, "c", "    c:bool[] = ge a b"), _numbers(dtype, "c", "    c:?[] = mul a b")
+    """What is chosen by its size is combined to (1 + a)(1 + b) - 1, which is linear in neither."""
+    select, scatter = _numbers(dtype, "c", "    c:bool[] = ge a b"), _numbers(dtype, "e", _SUM_AND_PRODUCT)
     bodies = {"select_jaxpr": select, "select_consts": (), "scatter_jaxpr": scatter, "scatter_consts": ()}
     return _pooled(f"{dtype}[4,8] {dtype}[4,4] {dtype}[]", kind, **bodies, **said)
 

@@ -77,10 +77,25 @@ def _bitcast(np: Any, p: Any, x: Any) -> Any:
     return x.view(str(p["new_dtype"]))
 
 
+def _empty(np: Any, p: Any) -> Any:
+    """Zeros: what is written before it is read may be anything, and JAX makes zeros. Of `empty2` no shape is printed."""
+    return np.zeros(p.get("shape", ()), str(p["dtype"]))
+
+
 CREATION = (
     Primitive("iota", (), "", _counted, _counting_dtype, target="sharding", kernel=_iota, sized="shape result"),
     # what is in memory, whatever that is, on each device: that it is written before it is read is assumed
-    Primitive("empty", (), "", _shape_scheme, named_dtype("dtype"), target="printed", trusted=True),
-    Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype")),
+    Primitive(
+        "empty",
+        (),
+        "",
+        _shape_scheme,
+        named_dtype("dtype"),
+        target="printed",
+        kernel=_empty,
+        sized="shape result",
+        trusted=True,
+    ),
+    Primitive("empty2", (), "", _scalar_scheme, named_dtype("dtype"), kernel=_empty),
     Primitive("bitcast_convert_type", ("x",), _bitcast_linearity, aligned, _bitcast_dtype, kernel=_bitcast),
 )

@@ -31,16 +31,22 @@ def _primitives() -> dict[str, Any]:
     return found
 
 
-def _value(value: Any) -> Any:
-    if isinstance(value, Word):
-        if value.startswith("GatherScatterMode."):
-            return getattr(lax.GatherScatterMode, value.partition(".")[2])
-        return np.dtype(value) if value in SHORT_NAMES else value
-    if isinstance(value, Real):
-        return float(value)
-    if isinstance(value, Call):
-        return getattr(lax, value.name)(*map(_value, value.arguments), **{k: _value(v) for k, v in value.keywords})
-    return value
+def primitive(name: str) -> Any:
+    """JAX's own. Raises `LookupError` where this JAX has none."""
+    return _primitives()[name]
+
+
+def value(one: Any) -> Any:
+    """A parameter, as JAX has it."""
+    if isinstance(one, Word):
+        if one.startswith("GatherScatterMode."):
+            return getattr(lax.GatherScatterMode, one.partition(".")[2])
+        return np.dtype(one) if one in SHORT_NAMES else one
+    if isinstance(one, Real):
+        return float(one)
+    if isinstance(one, Call):
+        return getattr(lax, one.name)(*map(value, one.arguments), **{k: value(v) for k, v in one.keywords})
+    return one
 
 
 def operands_of(sample: Sample) -> list[Any]:
@@ -56,13 +62,12 @@ def bound(sample: Sample) -> Callable[..., Any]:
     """JAX's primitive with these parameters. Those that are not printed, and so are not in the sample, are `None` or
     what the result's shape says. Raises `LookupError` where this JAX has no such primitive, `TypeError` or `ValueError`
     where it cannot be bound so."""
-    primitive = _primitives()[sample.primitive]
-    parameters = {name: _value(value) for name, value in sample.parameters.items()}
+    parameters = {name: value(one) for name, one in sample.parameters.items()}
     if sample.primitive == "broadcast_in_dim" and sample.results[0] is not None:
         parameters["shape"] = sample.results[0].shape
 
     def call(*operands: Any) -> Any:
-        return primitive.bind(*operands, **parameters)
+        return primitive(sample.primitive).bind(*operands, **parameters)
 
     for _ in range(9):  # each complaint names some that are missing
         try:

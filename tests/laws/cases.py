@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 
 from calculus.primitives import TABLE
-from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Primitive
-from calculus.types import DTYPES
+from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Primitive, Site
+from calculus.types import DTYPES, ArrayType
+from tests.laws.drawn import WORDS, drawn
 from verifier.devices import Array, numpy_dtype
 from verifier.kernels import compute
 from verifier.samples import NoSample, Sample, samples
@@ -48,7 +49,7 @@ def numbers(sample: Sample) -> list[int | None]:
 
 
 def _runs(sample: Sample) -> bool:
-    """Whether there is a function to run: keys are JAX's own, and an empty array has no elements to speak of."""
+    """Whether there is a function of ours to run: keys are JAX's own."""
     return TABLE[sample.primitive].kernel is not None or sample.primitive in (
         "broadcast_in_dim",
         "transpose",
@@ -57,6 +58,12 @@ def _runs(sample: Sample) -> bool:
 
 
 RUN: Final = [sample for sample in every_sample() if _runs(sample)]
+DRAWN: Final = [sample for sample in every_sample() if not _runs(sample)]
+"""The calls that JAX computes, of keys, and of what is drawn from them."""
+
+
+def _words(type: ArrayType) -> tuple[int, ...]:
+    return (WORDS,) if type.dtype.startswith("key<") else ()
 
 
 class Case:
@@ -69,8 +76,9 @@ class Case:
         self.random = np.random.default_rng(7)
         self.site = sample.site
         self.parameters = sample.parameters
-        self.shapes: list[tuple[int, ...]] = [type.shape for type in sample.operands]  # type: ignore[misc]
-        self.dtypes = [type.dtype for type in sample.operands]
+        #: of keys, the shapes and the dtype of their words
+        self.shapes: list[tuple[int, ...]] = [(*type.shape, *_words(type)) for type in sample.operands]  # type: ignore[misc]
+        self.dtypes = ["u32" if _words(type) else type.dtype for type in sample.operands]
         self.number = number
         self.signature = self.primitive.read(self.site._replace(number=number or 0))
         self.names = self.signature.names
@@ -131,8 +139,13 @@ class Case:
             self.random.random(shape) < 0.5, ~small if dense else small, anywhere | ~small if dense else anywhere
         )
 
+    def compute(self, site: Site, operands: list[Array]) -> list[Array]:
+        """All results of a call on these operands, which a site is about. Raises `ValueError` or `TypeError` where the
+        function is not defined on them."""
+        return compute(self.primitive, site, operands) if _runs(self.sample) else drawn(self.sample, operands)
+
     def run(self, operands: list[Array]) -> list[Array]:
-        found = compute(self.primitive, self.site, operands)
+        found = self.compute(self.site, operands)
         return found if self.number is None else [found[self.number]]
 
     def sums(self, group: tuple[int, ...], whole: bool) -> tuple[list[Any], list[Any]]:

@@ -14,7 +14,7 @@ from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.refusals import Refused
 from tests.laws.cases import RUN, Case
-from verifier.kernels import compute, on_blocks
+from verifier.kernels import on_blocks
 from verifier.samples import Sample
 
 MONOIDS: Final[Mapping[str, Any]] = {
@@ -45,8 +45,7 @@ def recovered(sample: Sample, cut: tuple[tuple[int, int], ...]) -> frozenset[str
         whole = case.run(operands)[0]
         try:
             parts = [
-                compute(case.primitive, on_blocks(case.primitive, case.site, blocks, whole.shape), blocks)[0]
-                for blocks in halves
+                case.compute(on_blocks(case.primitive, case.site, blocks, whole.shape), blocks)[0] for blocks in halves
             ]
         except (ValueError, IndexError, TypeError, Refused):
             return frozenset()
