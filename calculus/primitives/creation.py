@@ -78,7 +78,7 @@ def _bitcast(np: Any, p: Any, x: Any) -> Any:
 
 
 def _empty(np: Any, p: Any) -> Any:
-    """Zeros: what is written before it is read may be anything, and JAX makes zeros. Of `empty2` no shape is printed."""
+    """Zeros: what is written before it is read may be anything. Of `empty2` no shape is printed."""
     return np.zeros(p.get("shape", ()), str(p["dtype"]))
 
 

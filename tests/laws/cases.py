@@ -77,7 +77,7 @@ class Case:
         self.site = sample.site
         self.parameters = sample.parameters
         #: of keys, the shapes and the dtype of their words
-        self.shapes: list[tuple[int, ...]] = [(*type.shape, *_words(type)) for type in sample.operands]  # type: ignore[misc]
+        self.shapes: list[tuple[int, ...]] = [(*type.shape, *_words(type)) for type in sample.operands]  # type: ignore[arg-type]
         self.dtypes = ["u32" if _words(type) else type.dtype for type in sample.operands]
         self.number = number
         self.signature = self.primitive.read(self.site._replace(number=number or 0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -167,7 +167,7 @@ def combinations(sample: Sample) -> tuple[tuple[DimState, ...], ...]:
     """The combinations of states of the operands of a call that are tried, those with few copies last."""
     each = [states(type.shape) for type in sample.operands]
     if math.prod(map(len, each)) <= MANY:
-        found = itertools.product(*each)
+        found: Iterable[tuple[DimState, ...]] = itertools.product(*each)
     else:
         every = dict.fromkeys(state for several in each for state in several)
         found = itertools.chain.from_iterable(
@@ -184,7 +184,7 @@ def _execution(sample: Sample) -> Execution:
 
 def pending(given: Sequence[DimState]) -> bool:
     """Whether something is pending."""
-    return not KINDS.keys().isdisjoint(given)
+    return any(state in KINDS for state in given)
 
 
 @cache

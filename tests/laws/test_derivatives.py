@@ -105,9 +105,23 @@ def derivatives(name: str) -> dict[str, bool]:
 WITHOUT = {("polygamma", "n"), ("select_and_scatter", "source"), ("select_and_scatter", "start")}
 
 
+def summed_truth(primitive: Primitive, sample: Sample) -> list[str]:
+    """Operands that are said to be additive though truth values have no sum: what is, on them, only moves them, so that
+    it commutes with both `or` and `and`. What adds up tangents is a sum by its meaning, theirs too."""
+    found = []
+    for number, dtype in enumerate(primitive.dtypes(sample.site) if primitive.name != "add_any" else ()):
+        signature = primitive.read(sample.site._replace(number=number))
+        found += [
+            f"{sample}: truth values are added"
+            for group in (signature.groups if dtype == "bool" and sample.kind == "b" else ())
+            if any(kind not in signature.joined(set(group), kind) for kind in ("max", "min"))
+        ]
+    return found
+
+
 def wrong(primitive: Primitive) -> list[str]:
     """The operands that are declared to have a derivative and have none, or the reverse."""
-    found = []
+    found = [complaint for sample in samples(primitive.name) for complaint in summed_truth(primitive, sample)]
     has = derivatives(primitive.name)
     for sample in samples(primitive.name):
         signature = primitive.read(sample.site)
