@@ -333,6 +333,7 @@ _CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         call("?[4,8]", dimension=1, is_stable=True, num_keys=1),
         call("i32[4,8]:-2:3 ?[4,8] f64[4,8]", "i32[4,8] ?[4,8] f64[4,8]", dimension=1, is_stable=True, num_keys=1),
         call("i32[8,4]:-2:3 ?[8,4] f64[8,4]", "i32[8,4] ?[8,4] f64[8,4]", dimension=0, is_stable=True, num_keys=2),
+        call("?[2,4] f32[2,4]", "?[2,4] f32[2,4]", "f", dimension=1, is_stable=True, num_keys=1),
     ),
     "top_k": (
         call("?[4,8]", "_ _", axis=1, is_stable=True, k=3),
