@@ -34,8 +34,10 @@ def claimed(scheme: Scheme, q: Relation, number: int, given: Sequence[DimState])
     """The states of a result that Local allows, when the operands are in these states. What is the same on every device
     is a pending maximum and minimum too, which Local leaves to casts."""
     states: list[State] = []
-    for indices, state in zip(scheme.operands, given, strict=True):
-        if isinstance(state, tuple):
+    for position, (indices, state) in enumerate(zip(scheme.operands, given, strict=True)):
+        if position in q.signature.unseen:
+            states.append("N")  # cut like the others, or in any state at all
+        elif isinstance(state, tuple):
             factor = cut_factor(scheme, indices, state[1])
             if factor is None:
                 return frozenset()
@@ -85,7 +87,7 @@ def arguable(
             continue
         if (state == "U" and one == "bool") or (state in ("Umax", "Umin") and dtype_class(one) == "c"):
             return True
-        if position in unseen or position in ignored(sample):
+        if not isinstance(state, tuple) and (position in unseen or position in ignored(sample)):
             return True
         if isinstance(state, str) and (sample.primitive, sample.kind, position) in UNDEFINED:
             return True

@@ -27,8 +27,11 @@ def differences(primitive: Primitive, sample: Sample, other: Primitive | None = 
         shape = scheme.shape(scheme.results[number])
         old = q_of(other, sample, number) if other else None
         for given in combinations(sample):
-            cut = {state for state in given if isinstance(state, tuple)}
-            if cut and any(given[position] not in cut for position in q.signature.unseen):
+            looked = {
+                state for at, state in enumerate(given) if at not in q.signature.unseen and isinstance(state, tuple)
+            }
+            others = {given[at] for at in q.signature.unseen}
+            if others != looked and any(isinstance(state, tuple) for state in given) and others:
                 continue  # what is not looked at is sliced like the others: the kernel has them in one shape
             said, joined = claimed(scheme, q, number, given), _joined(q, given)
             if old and (said, joined) == (claimed(*old, number, given), _joined(old[1], given)):
