@@ -26,9 +26,11 @@ def on_blocks(primitive: Primitive, site: Site, blocks: Sequence[Array], result:
     if callable(primitive.sized):
         parameters = primitive.sized(parameters, site.shapes, shapes)
     elif primitive.sized:
-        name, array = primitive.sized.split()
+        name, array, *each = primitive.sized.split()
         if array == "result":
-            local: Shape = result
+            local: Shape = (
+                tuple([size // block for size, block in zip(result, shapes[0], strict=True)]) if each else result
+            )
         else:
             at = primitive.operands.index(array)
             listed = zip(sizes(parameters, name), site.shapes[at], shapes[at], strict=True)

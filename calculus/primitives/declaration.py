@@ -72,7 +72,8 @@ class Primitive:
         then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places), `halo` (parts of
         blocks do; how many a partitioner decides, and gathering the operand is the bound) or `own` (nothing: each
         device does what falls into its own block).
-    sized: the parameter that lists a size for each dim of an array, and whose: `slice_sizes x`, `new_sizes result`. On
+    sized: the parameter that lists a size for each dim of an array, and whose: `slice_sizes x`, `new_sizes result`;
+        or `reps result each`, how often the first operand's dims go into those of the result. On
         blocks it lists the blocks' sizes. Or the parameters on blocks, from those of the whole, the operands' shapes
         and the blocks' shapes.
     derivative: of the operands in which it is not linear, and of those that are linear beside others, in the notation

@@ -31,4 +31,4 @@ def _tile(np: Any, p: Any, x: Any) -> Any:
     return np.tile(x, p["reps"])
 
 
-TILING = (Primitive("tile", ("x",), "x", _tile_scheme, same_dtype, kernel=_tile, joins="x"),)
+TILING = (Primitive("tile", ("x",), "x", _tile_scheme, same_dtype, kernel=_tile, joins="x", sized="reps result each"),)
