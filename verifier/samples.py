@@ -238,7 +238,7 @@ _CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         ),
         call(
             "f32[2,2] f32[2,2] f32[] f32[]", "f32[] f32[]", "f", dimensions=(0, 1),
-            jaxpr=_folding("e:f32[] = sin a; f:f32[] = sub e c; g:f32[] = cos b; h:f32[] = mul g d", "f, h", "abcd"),
+            jaxpr=_folding("e:f32[] = mul a b; f:f32[] = sub e c; g:f32[] = sin e; h:f32[] = sub g d", "f, h", "abcd"),
         ),
     ),
     **dict.fromkeys(["argmax", "argmin"], _SEARCHED),
