@@ -30,6 +30,7 @@ def gradient(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
             f"the program's results are {', '.join(map(str, types)) or 'none'}",
             because="a gradient is of one number, in which the others are not differentiated",
             help="give back one number, or ask for the vjp",
+            place=Place("output"),
         )
     plain = builder.literal(1, type.dtype)
     seed = builder.one("reshard", (plain,), None, plain.type)

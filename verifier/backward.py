@@ -61,7 +61,7 @@ def derive(
         found = tidy(make(program, bench, positions))
     except Refused as refused:
         return Backward(forward, _refused(refused.refusal, document, text, file, checker.equations))
-    found.mesh = ", ".join(map(str, given)) if all(_sizes(mesh) for mesh in given) and len(given) == 1 else None
+    found.mesh = _first_line(given)
     examined = examine(found.program, Checker(given))
     refusals = counted(examined.refusals)
     for refusal in refusals:
@@ -79,14 +79,13 @@ def derive(
     return Backward(forward, report, print_document(found))
 
 
-def _sizes(mesh: Mesh) -> bool:
-    """Whether a mesh can be written into the first line of a text and read from there."""
-    if any(axis.size is None for axis in mesh.axes) or not mesh.axes:
-        return False
+def _first_line(given: Sequence[Mesh]) -> str | None:
+    """What the first line of a text says of its meshes; `None` where they cannot be read from there again."""
+    written = "; ".join(map(str, given))
     try:
-        return parse_meshes(str(mesh)) == [mesh]
+        return written if parse_meshes(written) == list(given) else None
     except Refused:
-        return False
+        return None
 
 
 def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
@@ -96,7 +95,8 @@ def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
         return [position for position, type in enumerate(types) if type is not None and differentiable(type)]
     unknown = [name for name in wrt if name not in names]
     if unknown:
-        raise UnknownInput(f"{', '.join(unknown)} is no input of the program; {', '.join(names) or 'none'} is")
+        said = ", ".join(name or "nothing" for name in unknown)
+        raise UnknownInput(f"{said} is no input of the program, whose inputs are {', '.join(names) or 'none'}")
     return [names[name] for name in wrt]
 
 
@@ -109,9 +109,9 @@ def _point(refusal: Refusal, document: Document, text: str) -> None:
     """Let a refusal of the backward pass point at the forward equation that it comes from."""
     refusal.message = f"in the backward pass: {refusal.message}"
     if not refusal.line:
-        first_line(refusal)
-        if refusal.place.part == "input":
+        if refusal.place.part in ("input", "output"):
             refusal.line, refusal.column = locate(Source(text), document.program, refusal.place)
+        first_line(refusal)
         return
     site = next((one for one in _equations(document) if one.line == refusal.line), None)
     if site is not None:

@@ -76,18 +76,23 @@ class _Command(click.Group):
             sys.exit(2)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the arguments. An interrupt does not reach click, which would exit with the status of a refusal."""
+        """Read the arguments. Neither an interrupt nor the end of a reader of the help reaches click, which would exit
+        with the status of a refusal."""
         try:
             return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
             _interrupted()
+        except BrokenPipeError:
+            _unread()
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that is named. An interrupt does not reach click."""
+        """Run the command that is named. Neither an interrupt nor the end of a reader of its help reaches click."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             _interrupted()
+        except BrokenPipeError:
+            _unread()
         except Exception as error:
             if is_interrupt(error):
                 _interrupted()
@@ -99,6 +104,12 @@ def _interrupted() -> NoReturn:
     with contextlib.suppress(OSError):
         click.echo("Interrupted", err=True)
     sys.exit(130)
+
+
+def _unread() -> NoReturn:
+    """End where nobody reads any more: that is no error."""
+    _drop(sys.stdout)
+    sys.exit(0)
 
 
 def _drop(stream: TextIO) -> None:
@@ -266,7 +277,7 @@ def _derived(
     report, text = file_report(file, meshes)
     found = None
     if report.verdict == "ok":
-        names = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
+        names = None if wrt is None else [name.strip() for name in wrt.split(",")]
         try:
             found = derive(text, meshes, file, make, names)
         except UnknownInput as error:

@@ -17,7 +17,7 @@ def sign_of_life(message: str) -> Iterator[Callable[[str], None]]:
     """Show a message with a spinner on standard error if the block takes long and standard error is a terminal. What
     the block is given changes the message."""
     said = [message]
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda message: None
         return
     finished = threading.Event()

@@ -121,6 +121,7 @@ def as_json(report: Report) -> dict[str, object]:
     """The report as plain data for `--json`. Unknown numbers are `None`."""
     return {
         "file": report.file,
+        **({"derived": report.what} if isinstance(report, Derived) else {}),
         "verdict": report.verdict,
         "equations": report.equations,
         "refusals": [refusal_as_json(refusal) for refusal in report.refusals],

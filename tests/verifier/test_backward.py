@@ -53,7 +53,9 @@ def test_wrt_names_inputs(loss: str) -> None:
     swapped = read(run("grad", loss, "--mesh", "X=2", "--wrt", "b, a").stdout).program
     assert swapped.outputs == read(both).program.outputs[::-1]
     wrong = run("grad", loss, "--mesh", "X=2", "--wrt", "q")
-    assert (wrong.exit_code, "q is no input of the program; a, b is" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "q is no input of the program, whose inputs are a, b" in wrong.stderr) == (2, True)
+    nothing = run("grad", loss, "--mesh", "X=2", "--wrt", "")
+    assert (nothing.exit_code, "nothing is no input of the program" in nothing.stderr) == (2, True)
 
 
 def test_vjp_takes_the_cotangents(loss: str) -> None:
@@ -86,6 +88,26 @@ def test_json_has_the_program_and_both_reports(loss: str) -> None:
     text = run("grad", loss, "--mesh", "X=2", "--wrt", "a").stdout
     assert difference(read(found["program"]).program, read(text).program) == ""
     assert [report["total_bytes"] for report in found["reports"]] == [4, 32]
+    assert [report.get("derived") for report in found["reports"]] == [None, "gradient"]
+
+
+def test_all_the_meshes_of_a_program_are_printed() -> None:
+    """The transpose of a change of mesh changes it back; without the sizes neither would be priced."""
+    text = (
+        "# mesh: X=4, Y=2; A=8\n{ lambda ; a:f32[8@X,4@Y]. let\n    b:f32[8@A,4] = reshard a\n"
+        "    c:f32[8@A,4] = mul b 2.0:f32[]\n  in (c,) }\n"
+    )
+    printed = run("vjp", "-", stdin=text).stdout
+    assert printed.startswith("# mesh: X=4, Y=2; A=8\n")
+    priced = json.loads(run("check", "-", "--json", stdin=printed).stdout)
+    backward = json.loads(run("check", "-", "--backward", "--json", stdin=text).stdout)
+    assert priced[0]["total_bytes"] == backward[1]["total_bytes"] == 2 * backward[0]["total_bytes"] > 0
+
+
+def test_a_gradient_of_many_numbers_points_at_the_result() -> None:
+    found = run("grad", "-", stdin="# mesh: X=4\n{ lambda ; a:f32[8@X]. let\n    b:f32[8@X] = sin a\n  in (b,) }\n")
+    assert found.exit_code == 1
+    assert "<stdin> (gradient):4:7: unsound: in the backward pass: the program's results are f32[8@X]" in found.stderr
 
 
 def test_a_refusal_points_at_the_forward_equation() -> None:

@@ -282,6 +282,10 @@ def test_a_reader_who_leaves_is_no_error() -> None:
             cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False,
         )  # fmt: skip
         assert (process.returncode, process.stderr) == (0, b"")
+    for help in (("--help",), ("grad", "--help")):
+        line = [sys.executable, "-m", "verifier", *help]
+        process = subprocess.run(line, cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert (process.returncode, process.stderr) == (0, b"")
     os.close(write)
 
 
@@ -318,6 +322,9 @@ def test_streams_that_are_closed() -> None:
         assert process.returncode == 2
         assert said in process.stdout + process.stderr
         assert b"Traceback" not in process.stderr
+    words = f"{python} check examples/seeds/seed_loss_grad.jaxpr 2>&-"
+    process = subprocess.run(["sh", "-c", words], cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert (process.returncode, b"well typed" in process.stdout) == (0, True)
 
 
 def test_output_in_a_plain_encoding() -> None:
