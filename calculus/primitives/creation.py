@@ -78,8 +78,8 @@ def _bitcast(np: Any, p: Any, x: Any) -> Any:
 
 
 def _empty(np: Any, p: Any) -> Any:
-    """Zeros: what is written before it is read may be anything. Of `empty2` no shape is printed."""
-    return np.zeros(p.get("shape", ()), str(p["dtype"]))
+    """Ones, which stand for anything: zeros could be pieces of a sum. Of `empty2` no shape is printed."""
+    return np.ones(p.get("shape", ()), str(p["dtype"]))
 
 
 CREATION = (

@@ -94,7 +94,7 @@ def _numbered(site: Site) -> Scheme:
     if not shape:
         raise bad("shape", "()", "a shape with a dim")
     one = creation(shape)
-    return Scheme((), one.results * 2, one.sizes)
+    return Scheme((), one.results * 2, one.sizes, dict.fromkeys(range(len(shape)), "whole"))
 
 
 def _numbers(np: Any, p: Any) -> Any:

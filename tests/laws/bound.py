@@ -41,6 +41,8 @@ def value(one: Any) -> Any:
     if isinstance(one, Word):
         if one.startswith("GatherScatterMode."):
             return getattr(lax.GatherScatterMode, one.partition(".")[2])
+        if one.startswith("RNG_"):
+            return getattr(lax.RandomAlgorithm, one)
         return np.dtype(one) if one in SHORT_NAMES else one
     if isinstance(one, Real):
         return float(one)

@@ -64,6 +64,7 @@ UNDEFINED: Final = {
     ("shift_right_logical", "u", 1): "a shift by more than the bits there are",
     ("is_finite", "f", 0): "a sum of finite pieces that is too large is not finite",
     ("symmetric_product", "f", 1): "c is where a sum over a dim of a begins, which is written as one that is whole",
+    ("iota_2x32_shape", "u", 0): "the high words are 0, and so pieces of a sum, in arrays of a usual size",
     ("polynomial", "f", 1): "the constant term alone commutes, and the coefficients are one operand",
 }
 

@@ -20,9 +20,12 @@ WORDS: Final = 2
 
 
 def drawn(sample: Sample, blocks: Sequence[Array]) -> list[Array]:
-    """What JAX computes of these blocks. Raises `TypeError` or `ValueError` where that is not defined."""
+    """What JAX computes of these blocks. Raises `ValueError` where that is not defined."""
     with jax.enable_x64(True):
-        return [np.asarray(one) for one in _function(sample)(*blocks)]
+        try:
+            return [np.asarray(one) for one in _function(sample)(*blocks)]
+        except Exception as error:  # noqa: BLE001  (of many kinds, those of the compiler among them)
+            raise ValueError(f"JAX does not compute {sample} of these blocks: {error}") from None
 
 
 @cache
