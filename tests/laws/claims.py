@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from calculus.cotangents import State
 from calculus.linearity import Relation
+from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.schemes import Indices, Scheme
 from calculus.states import relation_of
@@ -69,6 +71,17 @@ UNDEFINED: Final = {
 }
 
 
+@cache
+def _alone(sample: Sample, position: int, dim: int) -> bool:
+    """Whether a dim of an operand has its factors to itself."""
+    scheme = TABLE[sample.primitive].scheme(sample.site)
+    arrays = [*scheme.operands, *scheme.results]
+    if position >= len(scheme.operands):
+        return False
+    shared = {one for at, indices in enumerate(arrays) if at != position for factors in indices for one in factors}
+    return shared.isdisjoint(scheme.operands[position][dim])
+
+
 def arguable(
     sample: Sample, given: Sequence[DimState], result: DimState, dtype: str, unseen: Sequence[int] = ()
 ) -> bool:
@@ -88,7 +101,8 @@ def arguable(
             continue
         if (state == "U" and one == "bool") or (state in ("Umax", "Umin") and dtype_class(one) == "c"):
             return True
-        if not isinstance(state, tuple) and (position in unseen or position in ignored(sample)):
+        own = not isinstance(state, tuple) or _alone(sample, position, state[1])
+        if own and (position in unseen or position in ignored(sample)):
             return True
         if isinstance(state, str) and (sample.primitive, sample.kind, position) in UNDEFINED:
             return True
