@@ -76,15 +76,14 @@ def unlike(primitive: Primitive, sample: Sample) -> list[str]:
             if factors == (factor,)
         ]
         size = scheme.sizes[factor]
-        if all(position in ignored(sample) for position, _ in dims):
-            continue  # in halves of what is not looked at nothing is to be seen
         beside = any(factor in factors != (factor,) for indices in scheme.operands for factors in indices)
         if beside or scheme.accumulator is not None or not dims or not isinstance(size, int) or size % 2:
             continue  # halves of it are no blocks; what starts from an accumulator is in the law of local soundness
         merges, role = recovered(sample, tuple(dims)), scheme.roles.get(factor, "whole")
         if role in MONOIDS and role not in merges:
             found.append(f"a factor of size {size} is not reduced by {role}")
-        if role not in MONOIDS and merges:
+        looked = any(position not in ignored(sample) for position, _ in dims)
+        if role not in MONOIDS and merges and looked:
             found.append(f"a factor of size {size} is {role}, and reduced by {' or '.join(sorted(merges))}")
     return found
 
