@@ -28,7 +28,7 @@ def gradient(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
         raise refuse(
             "shape",
             f"the program's results are {', '.join(map(str, types)) or 'none'}",
-            because="a gradient is of one number, in which the others are not differentiated",
+            because="a gradient is that of one floating number, which has no dims",
             help="give back one number, or ask for the vjp",
             place=Place("output"),
         )

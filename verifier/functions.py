@@ -130,8 +130,9 @@ def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> Fu
     report.notes.insert(
         0,
         f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, gradients inside "
-        "included, and the types are inferred from the arguments on",
+        "included, and the types are inferred from the arguments on; it is assumed to do the same at both",
     )
+    report.assumed += report.verdict == "ok"
     return report
 
 

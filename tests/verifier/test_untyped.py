@@ -27,6 +27,18 @@ def test_types_are_inferred_through_bodies() -> None:
     assert report.notes[0].startswith("JAX does not trace this at these types (")
 
 
+def test_that_a_function_does_the_same_at_copies_is_an_assumption() -> None:
+    """This one looks at the type: JAX refuses the cosine of pieces, which is not in what is traced at copies."""
+
+    def branching(v: Any) -> Any:
+        return jnp.cos(v) if jax.typeof(v).sharding.spec.unreduced else v * 2.0
+
+    report = verifier.check(branching, struct(8, spec=P(None, unreduced={"data"})))
+    assert (report.verdict, report.assumed) == ("ok", 1)
+    assert "it is assumed to do the same at both" in report.notes[0]
+    assert "well typed on 1 assumption" in str(report)
+
+
 def test_no_opaque_kernel_is_assumed_where_types_are_inferred() -> None:
     """Traced at copies, it would be given pieces all the same: what it makes of them nobody says."""
 
