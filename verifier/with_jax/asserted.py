@@ -43,7 +43,11 @@ def assert_type(value: T, type: str) -> T:
     type: in the language of types, as `jax.typeof` prints it, with the short or long dtype. The order of axes within a
     state does not count, nor does weakness. Along auto axes types say nothing, so neither does an assertion. In traced
     code the check happens once, while tracing; nothing of it is in the program.
+
+    Raises `TypeError` where the type is no text.
     """
+    if not isinstance(type, str):
+        raise TypeError(f"a type is asserted as text, as in 'f32[4,2]{{U:X}}', and this is {type!r}")
     try:
         asserted = read_type(type)
         if _LATER.get():

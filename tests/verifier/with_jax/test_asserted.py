@@ -121,3 +121,8 @@ def test_an_assertion_holds_where_jax_does_not_trace_the_types(type: str, verdic
     report = verifier.check(lambda x: assert_type(x * 2.0, type) * 3.0, struct((8, 4), P(unreduced={"X"})))
     assert report.verdict == verdict
     assert [refusal.code for refusal in report.refusals] == ["inconsistent-type"] * (verdict == "refused")
+
+
+def test_a_type_is_text() -> None:
+    with pytest.raises(TypeError, match="a type is asserted as text"):
+        assert_type(jnp.ones(4), None)  # type: ignore[arg-type]
