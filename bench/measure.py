@@ -30,7 +30,7 @@ Runs: TypeAlias = "dict[str, list[float]]"
 #: caches that belong to what is built once per process, not to a text: they are reported apart, and not cleared
 KEPT: Final = {
     "calculus.linearity.relation": "the table",
-    "calculus.states._signature": "the table",
+    "calculus.primitives.declaration._signature": "the table",
     "grammar.layout.terminals": "the grammar",
     "grammar.parse._type_language": "the grammar",
     "grammar.parse._value_language": "the grammar",

@@ -169,7 +169,7 @@ RANDOMNESS = (
     Primitive("random_clone", ("key",), "; key", aligned, _same_key, accepts="o"),
     Primitive("random_seed", ("seed",), "; seed", aligned, _key, accepts="iu"),
     # a sample's derivative is in its parameter; it has no kernel here, as keys are JAX's own
-    Primitive("random_gamma", ("key", "a"), "/ a ; key", _gamma_scheme, _gamma_dtype, accepts="o"),
+    Primitive("random_gamma", ("key", "a"), "/ a ; key", _gamma_scheme, _gamma_dtype, accepts="o", window="halo"),
     # which bits a platform's own generator gives, only the platform says, and on every placement the same
     Primitive(
         "rng_bit_generator",

@@ -131,6 +131,7 @@ scraps = st.lists(st.sampled_from(SCRAPS), max_size=30).map("".join)
 TERMINALS: dict[str, list[str]] = {
     "MESH": ["# mesh: X=4, Y=2\n", "# mesh: X=2; A=2\n"],
     "DEFINITION": ["f", "g", "small", "_where1", "<lambda>"],
+    "FUTURE": ["AbstractFuture"],
     "BRACE": ["{"],
     "_RESULTS": ["in"],
     "EFFECTS": [": { Read<a> }", ": {  }", ": { Write<b>, <Effect object at 0x7f> }"],

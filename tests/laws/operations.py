@@ -16,7 +16,8 @@ from calculus.signatures import Signature
 class Operation:
     """`indices`: per operand one letter per dim, capitals for dims that are needed whole. `kernel` takes the operands'
     blocks and then the local sizes of the dims in `grows`, which only the result has. `dtypes`, a letter per operand:
-    i (random integers), f (floats), n (integers, none of them zero), b (bools), x (indices into a whole dim)."""
+    i (random integers), f (floats), n (integers, none of them zero), b (bools), x (indices into a whole dim).
+    `truth`: the results are truth values, of which there is no sum."""
 
     name: str
     indices: tuple[str, ...]
@@ -29,6 +30,7 @@ class Operation:
     dtypes: str = ""
     grows: str = ""
     accumulator: int | None = None
+    truth: bool = False
 
     @property
     def relation(self) -> Relation:
@@ -73,7 +75,7 @@ OPERATIONS = [
     Operation("floor", ("i",), "i", "; x", lambda x: np.floor_divide(x, 3), join="x"),
     Operation("max", ("i", "i"), "i", "/ x y", np.maximum, join="max(x y) | x | y"),
     Operation("min", ("i", "i"), "i", "/ x y", np.minimum, join="min(x y) | x | y"),
-    Operation("gt", ("i", "i"), "i", "; x y", np.greater, join="x | -y"),
+    Operation("gt", ("i", "i"), "i", "; x y", np.greater, join="x | -y", truth=True),
     Operation("select_n", ("i", "i", "i"), "i", "x y ; which", np.where, order="which x y", join="x y", dtypes="bii"),
     Operation(
         "select_n, scalar", ("", "i", "i"), "i", "x y ; which", np.where, order="which x y", join="x y", dtypes="bii"

@@ -1,8 +1,9 @@
 """Verdicts do not depend on the sizes of mesh axes, divisibility aside; an axis of size 1 is typed like any other, and
 costs nothing. Every program of the documents, on other sizes than its own.
 
-Sizes that divide a program's own divide whatever those divide. What a shard_map's body is, depends on sizes, so its
-programs are left out here; those whose refusals are about sizes are skipped.
+Sizes that divide a program's own divide whatever those divide. What a shard_map's body is, depends on sizes, and so
+does whether an axis cuts the groups of a convolution or what is inside of one: their programs are left out here. Those
+whose refusals are about sizes are skipped.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def _programs() -> dict[str, tuple[str, str]]:
 def _sizeless(block: Block, mesh: str) -> bool:
     """Whether the program may run on other sizes: one mesh, and no shapes inside that depend on it."""
     text = block.text
+    if re.search(r"group_count=(?!1\b)", text):
+        return False
     return ";" not in mesh and "shard_map" not in text and "manual" not in mesh and "axis_size" not in text
 
 

@@ -258,7 +258,7 @@ def test_a_convolution_that_means_nothing_is_refused(way: Way, said: dict[str, A
         (("bf16", "bf16"), "float32", "x | kernel", "sum"),
         (("i32", "i32"), None, "x | kernel", "sum"),
         (("i8", "i8"), "int32", "/ x kernel", "sum"),
-        (("bool", "bool"), None, "; x kernel", "or"),
+        (("bool", "bool"), None, "; x kernel", "max"),
     ],
 )
 def test_products_are_formed_in_their_own_arithmetic(

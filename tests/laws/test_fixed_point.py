@@ -111,6 +111,8 @@ def test_local_is_what_executions_show(operation: Operation, count: int) -> None
     orders = [[0]] * (len(operation.indices) + 1)
     wrong = []
     for states, result in judgments(operation):
+        if operation.truth and result == "U":
+            continue
         local = operation.relation.local_results(states)
         claimed = result in local or (result in ("Umax", "Umin") and "N" in local)
         tried = trials[:5] if claimed else trials

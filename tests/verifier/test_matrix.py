@@ -51,7 +51,7 @@ def test_entries_still_differ(part: matrix.Matrix) -> None:
 
 
 def test_leaks_are_counted_apart(part: matrix.Matrix) -> None:
-    assert part.crashes.keys() <= {"AssertionError", "AttributeError"}
+    assert part.crashes.keys() <= {"AssertionError", "AttributeError", "DuplicateSpecError"}
     assert part.crashes["AssertionError"] > 50
 
 
@@ -65,9 +65,12 @@ def test_every_primitive_of_jax_with_a_rule_has_a_sample_call() -> None:
 
 
 #: primitives that JAX defines and that no public function on arrays comes to: a sum of untracked types, a scalar
-#: without contents, a broadcast inside kernels, steps of a QR decomposition. What is started is typed as the collective
-#: that it starts
-WITHOUT = {"psum", "empty2", "broadcast_to", "geqrf", "geqp3", "select_and_scatter"}
+#: without contents, a broadcast inside kernels, steps of a QR decomposition, generators of other words, sizes of
+#: counters, products of scaled blocks. What is started is typed as the collective that it starts
+WITHOUT = {
+    *("psum", "empty2", "broadcast_to", "geqrf", "geqp3", "select_and_scatter", "scaled_dot"),
+    *("threefry4x32", "philox2x32", "philox4x32", "iota_2x32_shape"),
+}
 
 
 def test_a_wrong_declaration_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,17 @@ def _random() -> Iterator[Sample]:
     yield Sample("random_wrap", jax.random.wrap_key_data, (("uint32", (2,)),))
     yield Sample("random_clone", jax.random.clone, (key,))
     yield Sample("random_seed", jax.random.key, (("uint32", ()),))
+    yield Sample("random_gamma", jax.random.loggamma, (key, FLOAT))
+    word = ("uint32", SQUARE)
+    yield Sample("threefry2x32", primitives.threefry2x32_p.bind, (word,) * 4)
+    yield Sample("rng_bit_generator", lambda k: lax.rng_bit_generator(k, SQUARE), (("uint32", (4,)),))
+
+
+def _grouped() -> Iterator[Sample]:
+    """Products with groups that sizes say, and copies side by side."""
+    counts = ("int32", (8,))
+    yield Sample("ragged_dot_general", lax.ragged_dot, (FLOAT, ("float32", (8, 8, 8)), counts))
+    yield Sample("tile", lambda x: lax.tile(x, (2, 1)), (FLOAT,))
 
 
 def _moving() -> Iterator[Sample]:
@@ -292,6 +303,7 @@ FAMILIES: Final = (
     _windowed,
     _decomposing,
     _random,
+    _grouped,
     _moving,
     _collective,
 )
