@@ -187,6 +187,7 @@ def test_pooling_over_edges_is_bounded(how: Any, measured: int) -> None:
     assert (payload or 0) >= measured
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="the older release does not trace it")
 def test_one_window_over_a_whole_dim_is_gathered() -> None:
     """XLA reduces no window in part."""
     f = pooled(SUM, (1, 16, 1, 1), (1, 1, 1, 1), "VALID")

@@ -151,7 +151,11 @@ def _wrong_of(primitive: Primitive, sample: Sample, number: int | None) -> Itera
             yield f"{sample}: {operand} {'has none' if section == -1 else 'has one'}"
 
 
-@pytest.mark.parametrize("name", TABLE)
+#: to which the newer release of JAX has given a tangent: that of complex numbers
+LATER = frozenset({"sign"} if jax.__version_info__ < (0, 12) else ())
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in LATER])
 def test_what_has_a_derivative(name: str) -> None:
     assert not wrong(TABLE[name])
 
