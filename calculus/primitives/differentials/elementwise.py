@@ -1,0 +1,130 @@
+"""Rows of what acts element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from calculus.parameters import integer, required
+from calculus.primitives.declaration import Site
+from calculus.types import DTYPES, dtype_class
+
+BOUNDED: Final = (
+    "low: g * select_n((low > x) & (low < high), full(0, result), full(1, result)); "
+    "x: select_n((x > low) & (x < high), full(0, result), g); "
+    "high: g * select_n(high < x, full(0, result), full(1, result))"
+)
+"""Of a clamp: of the bound that is met, or of what lies between."""
+
+
+def higher(above: str) -> str:
+    """Of two numbers the one above has the derivative, and each half of it where they are equal."""
+    equal = above.replace(">", "==")
+    return f"g * select_n({above}, select_n({equal}, full(0, result), full(0.5, result)), full(1, result))"
+
+
+def is_complex(site: Site) -> bool:
+    """Whether the first operand is complex."""
+    return dtype_class(site.dtypes[0] or "f32") == "c"
+
+
+def power(site: Site) -> str:
+    """Of the base, which may be zero to a power of zero; and of an exponent that is no integer."""
+    if dtype_class(site.dtypes[1] or "f32") not in "iu":
+        at_zero = "select_n(x == 0, x, full(1, x))"
+        return f"x: g * (y * pow(x, y - 1)); y: g * (log({at_zero}) * result)"
+    long = DTYPES[site.dtypes[0] or "f32"][0]
+    factor = f"convert_element_type(y, new_dtype={long}, weak_type=False) * pow(x, y - 1)"
+    return f"x: g * select_n(y == 0, {factor}, full(0, result))"
+
+
+def whole_power(site: Site) -> str:
+    """Of a power that is written in the equation."""
+    y = integer(required(site.parameters, "y"), "y")
+    if y == 0:
+        return "0"
+    return "g * (2 * x)" if y == 2 else f"g * ({y} * integer_pow(x, y={y - 1}))"
+
+
+def polynomial(site: Site) -> str:
+    """Of the variable, and of each coefficient."""
+    powers = range(len(site.shapes) - 1)
+    slope = ", ".join(f"{power} * c{power}" for power in powers if power)
+    rows = [f"c{power}: g{' * x' * power}" for power in powers]
+    return "; ".join([f"x: g * polynomial(x, {slope})" if slope else "x: 0", *rows])
+
+
+def real_only(row: str) -> Callable[[Site], str]:
+    """A row that holds on the reals only."""
+    return lambda site: "" if is_complex(site) else row
+
+
+def conjugated(site: Site, position: int) -> str:
+    """Of a conjugate: itself, or the real part where it was given reals."""
+    return f"conj(g, input_dtype={site.parameters['input_dtype']})" if is_complex(site) else "real(g)"
+
+
+def converted_back(site: Site, position: int) -> str:
+    """To the dtype of what was converted."""
+    return f"convert_element_type(g, new_dtype={DTYPES[site.dtypes[0] or 'f32'][0]}, weak_type=False)"
+
+
+DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
+    # linear beside each other: what one of them gives alone
+    "add": "x: g; y: g",
+    "add_any": "x: g; y: g",
+    "sub": "x: g; y: -g",
+    # nothing flows
+    **dict.fromkeys(("stop_gradient", "floor", "ceil", "round"), "0"),
+    "sign": real_only("0"),
+    # elementwise
+    "div": "y: -g * x * integer_pow(y, y=-2)",
+    "rem": "x: g; y: -g * (sign(x / y) * floor(abs(x / y)))",
+    "pow": power,
+    "integer_pow": whole_power,
+    "polynomial": polynomial,
+    "max": f"x: {higher('x > y')}; y: {higher('y > x')}",
+    "min": f"x: {higher('y > x')}; y: {higher('x > y')}",
+    "clamp": BOUNDED,
+    "atan2": "x: g * (y / (square(x) + square(y))); y: g * (-x / (square(x) + square(y)))",
+    "abs": real_only("select_n(x >= 0, -g, g)"),
+    "square": "g * (2 * x)",
+    "one_minus_square": "g * (-2 * x)",
+    "sqrt": "g * (0.5 / result)",
+    "rsqrt": "g * (-0.5 * (result / x))",
+    "cbrt": "g * (0.3333333333333333 * integer_pow(result, y=-2))",
+    "exp": "g * result",
+    "exp2": "0.6931471805599453 * (g * result)",
+    "expm1": "g * exp(x)",
+    "log": "g / x",
+    "log2": "g / (x * 0.6931471805599453)",
+    "log1p": "g / (x + 1)",
+    "logistic": "g * (result * (1 - result))",
+    "sin": "g * cos(x)",
+    "cos": "-(g * sin(x))",
+    "tan": "g * (1 + square(result))",
+    "asin": "g * rsqrt(one_minus_square(x))",
+    "acos": "g * -rsqrt(one_minus_square(x))",
+    "atan": "g / (1 + square(x))",
+    "sinh": "g * cosh(x)",
+    "cosh": "g * sinh(x)",
+    "tanh": "g * one_minus_square(result)",
+    "asinh": "g * rsqrt(square(x) + 1)",
+    "acosh": "g * (rsqrt(x - 1) * rsqrt(x + 1))",
+    "atanh": "g / one_minus_square(x)",
+    "erf": "1.1283791670955126 * (g * exp(-square(x)))",
+    "erfc": "-1.1283791670955126 * (g * exp(-square(x)))",
+    "erf_inv": "0.8862269254527579 * (g * exp(square(result)))",
+    "lgamma": "g * digamma(x)",
+    # rounding is passed through
+    "reduce_precision": "g",
+}
+
+ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
+    # the parts of complex numbers, without conjugation
+    "real": "complex(g, full(0, g))",
+    "imag": "complex(full(0, g), -g)",
+    "complex": "x: real(g); y: imag(-g)",
+    "conj": conjugated,
+    "convert_element_type": converted_back,
+}
