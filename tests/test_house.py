@@ -33,7 +33,7 @@ DOORS = {
     "jax": ("verifier/with_jax/",),
     "jaxlib": ("verifier/with_jax/",),
     "hypothesis": ("verifier/generate.py",),
-    "click": ("verifier/cli.py",),
+    "click": ("verifier/cli.py", "verifier/commands/"),
     "rich": ("verifier/progress.py",),
     "numpy": ("calculus/", "verifier/"),
 }
