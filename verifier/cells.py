@@ -121,7 +121,7 @@ def _lists(rank: int, along: dict[str, str]) -> Iterator[tuple[Axes, ...]]:
     return itertools.product(*map(itertools.permutations, by_dim))
 
 
-def cells(call: Call, mesh: Mesh, kinds: bool, most: int) -> list[Cell]:
+def cells(call: Call, mesh: Mesh, kinds: bool, most: int | None = None) -> list[Cell]:
     """The cells of a call on a mesh: all of them, or as many as `most`, drawn with a seed that depends on nothing but
     the call. Half of the operands drawn are in a state that another one has."""
     choices: list[list[ArrayType | None]] = [list(placements(type, mesh, kinds)) for type in call.operands]
@@ -133,7 +133,7 @@ def cells(call: Call, mesh: Mesh, kinds: bool, most: int) -> list[Cell]:
     total = 1
     for choice in choices:
         total *= len(choice)
-    if total <= most:
+    if most is None or total <= most:
         return [_cell(chosen) for chosen in itertools.product(*choices)]
     draw = random.Random(f"{call.name} on {mesh}")
     found: dict[Cell, None] = {}

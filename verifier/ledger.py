@@ -46,14 +46,19 @@ class BadLedger(ValueError):
 
 @dataclass(frozen=True)
 class Difference:
-    """A cell on which the two sides differ. `mode` is `explicit` or `manual`."""
+    """A cell on which the two sides differ."""
 
     call: Call
     mesh: Mesh
-    mode: str
     cell: Cell
     ours: Verdict
     theirs: Verdict
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """The modes of the mesh: `explicit` or `manual`, or both, and then `partial` too."""
+        found = frozenset(axis.mode.value for axis in self.mesh.axes)
+        return found | {"partial"} if len(found) > 1 else found
 
     @property
     def accepts(self) -> str:
@@ -77,7 +82,8 @@ def agree(ours: Verdict, theirs: Verdict) -> bool:
 class Pattern:
     """Which cells an entry covers: all of what is given must hold.
 
-    primitives: their names. mode: `explicit` or `manual`. accepts: who accepts. says: a regular expression that is
+    primitives: their names. mode: that of an axis of the mesh, `explicit` or `manual`, or `partial` where it has axes of
+    both. accepts: who accepts. says: a regular expression that is
     found in JAX's refusal (`class: message`). codes: codes of our refusal. target: whether a sharding is asked for.
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
     `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), the `target`, or the
@@ -98,7 +104,7 @@ class Pattern:
         refusal, theirs = difference.ours.refusal, difference.theirs.refusal
         return (
             (self.primitives is None or difference.call.primitive in self.primitives)
-            and (self.mode is None or difference.mode == self.mode)
+            and (self.mode is None or self.mode in difference.modes)
             and (self.accepts is None or difference.accepts in self.accepts)
             and (self.codes is None or (refusal is not None and refusal.code in self.codes))
             and (self.target is None or (difference.cell.target is not None) is self.target)

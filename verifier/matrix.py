@@ -16,7 +16,8 @@ from verifier.cells import cells, our_verdict
 from verifier.ledger import Difference, Entry, agree, assign, ledger
 
 MOST: Final = 800
-"""The most cells of one call on one mesh. Where there are more, as many are drawn, with a fixed seed."""
+"""The most cells of one call on a mesh of two axes. Where there are more, as many are drawn, with a fixed seed. Along one
+axis all are compared, whatever their number."""
 
 _BOTH: Final = (AxisMode.EXPLICIT, AxisMode.MANUAL)
 
@@ -29,8 +30,9 @@ MESHES: Final = (
     *(_mesh(mode, X=2) for mode in _BOTH),
     *(_mesh(mode, X=2, Y=2) for mode in _BOTH),
     _mesh(AxisMode.EXPLICIT, X=1, Y=2),
+    Mesh((Axis("X", 2, AxisMode.MANUAL), Axis("Y", 2, AxisMode.EXPLICIT))),
 )
-"""One axis and two, explicit and manual; and one axis of size 1, along which nothing may be different."""
+"""One axis and two, explicit and manual; one axis of size 1, along which nothing may be different; and one of each."""
 
 
 @dataclass
@@ -81,10 +83,12 @@ def compare(
     primitives: Sequence[str] = (),
     meshes: Sequence[Mesh] = MESHES,
     most: int = MOST,
+    alone: int | None = None,
     entries: Sequence[Entry] | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Matrix:
-    """Compare. `primitives` narrows it to those named; then entries may cover nothing.
+    """Compare. `primitives` narrows it to those named; then entries may cover nothing. `most` and `alone` limit the cells
+    of one call on a mesh of two axes, and of one.
 
     Opens the door to JAX. Raises `BadLedger` if the ledger does not keep its own rules, `UnknownPrimitive` where a name
     is not that of a primitive with a rule and a sample call.
@@ -105,10 +109,10 @@ def compare(
             continue
         found.calls.add(name)
         for mesh in meshes:
-            if not _applies(call.call.axes, call.call.asked, mesh):
+            if not (_applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh)):
                 continue
             progress(f"{call.call.name} on {mesh}")
-            _compare_on(call, mesh, most, found)
+            _compare_on(call, mesh, most if len(mesh.axes) > 1 else alone, found)
     found.covered, found.unexplained = assign(found.differences, found.entries)
     if not primitives:
         found.idle = [entry for entry in found.entries if not found.covered[entry.number]]
@@ -125,11 +129,10 @@ def _applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
     return not asked or modes == {AxisMode.EXPLICIT}
 
 
-def _compare_on(call: probe.Traced, mesh: Mesh, most: int, found: Matrix) -> None:  # type: ignore[name-defined] # noqa: F821
+def _compare_on(call: probe.Traced, mesh: Mesh, limit: int | None, found: Matrix) -> None:  # type: ignore[name-defined] # noqa: F821
     from verifier.with_jax import probe
 
-    mode = mesh.axes[0].mode.value
-    chosen = cells(call.call, mesh, probe.KINDS, most)
+    chosen = cells(call.call, mesh, probe.KINDS, limit)
     theirs = probe.evaluate(call, chosen, mesh)
     for cell, verdict, equation in zip(chosen, theirs, probe.equations(call, chosen, mesh), strict=True):
         ours = our_verdict(call.call, equation, cell, verdict, mesh)
@@ -142,4 +145,4 @@ def _compare_on(call: probe.Traced, mesh: Mesh, most: int, found: Matrix) -> Non
         if agree(ours, verdict):
             found.accepted += ours.types is not None
         else:
-            found.differences.append(Difference(call.call, mesh, mode, cell, ours, verdict))
+            found.differences.append(Difference(call.call, mesh, cell, ours, verdict))

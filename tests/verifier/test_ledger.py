@@ -57,7 +57,7 @@ def cell(operand: str, ours: str | None, theirs: str | None, primitive: str = "n
         Verdict(None, Refusal("state", "no rule for it")) if text is None else Verdict((read_type(text),))
         for text in (ours, theirs)
     )
-    return Difference(call, mesh, "explicit", Cell((type,)), first, second)  # type: ignore[arg-type]
+    return Difference(call, mesh, Cell((type,)), first, second)  # type: ignore[arg-type]
 
 
 def test_the_ledger_keeps_its_rules() -> None:

@@ -30,7 +30,7 @@ ONE, TWO = (Mesh(Axis(name, 2, AxisMode.EXPLICIT) for name in names) for names i
 
 @pytest.fixture(scope="module")
 def part() -> matrix.Matrix:
-    return compare(most=FEW)
+    return compare(most=FEW, alone=FEW)
 
 
 def test_every_difference_is_in_the_ledger(part: matrix.Matrix) -> None:
@@ -85,7 +85,7 @@ def test_a_repaired_difference_is_seen() -> None:
     """An entry that covers no cell is reported."""
     entries = ledger()
     neg = [replace(entries[0], patterns=(replace(entries[0].patterns[0], primitives=frozenset({"neg"})),))]
-    found = compare(meshes=(ONE,), most=1, entries=neg)
+    found = compare(meshes=(ONE,), alone=1, entries=neg)
     assert found.idle == neg
 
 

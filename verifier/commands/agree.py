@@ -26,9 +26,9 @@ def agree(ctx: click.Context, matrix: bool, primitives: tuple[str, ...], as_data
     shardproof agree --matrix --json
 
     --matrix takes a sample call of each primitive and gives its operands every state (sharded on each dim, replicated,
-    reduced, unreduced of each kind; in manual mode varying) along one mesh axis and along two, and its result every
-    target. Each cell is typed by us and by JAX's abstract evaluation. Where there are too many cells to a call, a fixed
-    sample of them is taken.
+    reduced, unreduced of each kind; in manual mode varying) along one mesh axis and along two, explicit, manual and one
+    of each, and its result every target. Each cell is typed by us and by JAX's abstract evaluation. Along one axis all
+    cells are compared; along two, where a call has too many, a fixed sample of them is taken.
 
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
     or proofs/differences.md for reading. A cell that differs and belongs to no entry is unexplained: one of the two is

@@ -182,6 +182,12 @@ def evaluate(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Verdict]:
     return found
 
 
+def reaches(mesh: Mesh) -> bool:
+    """Whether values of every type can be made on a mesh: the older release lets nothing into a partially manual region
+    that is pending or reduced along another axis."""
+    return KINDS or len({axis.mode for axis in mesh.axes}) == 1
+
+
 def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
     where = abstract(mesh)
     with jax.sharding.use_abstract_mesh(where):
@@ -189,16 +195,25 @@ def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], me
 
 
 def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
-    """In a shard_map over the whole mesh. What varies comes in cut on its first dim; a scalar is cast."""
+    """In a shard_map over the manual axes. What varies comes in cut on its first dim; a scalar is cast."""
     where = abstract(mesh.with_modes(dict.fromkeys(mesh.by_name, AxisMode.EXPLICIT)))
+    manual = frozenset(axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL)
     outside = [_outside(type, mesh) for type in inputs]
 
     def inner(*values: Any) -> Any:
         return body(*(_varying(value, type) for value, type in zip(values, inputs, strict=True)))
 
     with jax.sharding.use_abstract_mesh(where):
-        mapped = jax.shard_map(inner, mesh=where, in_specs=tuple(map(spec, outside)), out_specs=())
+        said = tuple(spec(_said(type, manual)) for type in outside)
+        mapped = jax.shard_map(inner, mesh=where, in_specs=said, out_specs=(), axis_names=manual)
         jax.jit(mapped).trace(*(_struct(type, where) for type in outside))
+
+
+def _said(type: ArrayType, manual: frozenset[str]) -> ArrayType:
+    """What the specs of a shard_map say of an operand: they are about the manual axes alone."""
+    lists = tuple(tuple(axis for axis in axes if axis in manual) for axes in type.axes)
+    unreduced, reduced = (tuple(axis for axis in axes if axis in manual) for axes in (type.unreduced, type.reduced))
+    return array_type(type.dtype, type.shape, lists, (), unreduced, reduced, type.kind if unreduced else "sum")
 
 
 def _outside(type: ArrayType, mesh: Mesh) -> ArrayType:
@@ -208,7 +223,7 @@ def _outside(type: ArrayType, mesh: Mesh) -> ArrayType:
         count = mesh.size(type.varying)
         assert isinstance(shape[0], int)
         assert count is not None
-        shape, lists = (shape[0] * count, *shape[1:]), (type.varying, *lists[1:])
+        shape, lists = (shape[0] * count, *shape[1:]), ((*type.varying, *lists[0]), *lists[1:])
     return array_type(type.dtype, shape, lists, (), type.unreduced, type.reduced, type.kind)
 
 
