@@ -82,9 +82,9 @@ def agree(ours: Verdict, theirs: Verdict) -> bool:
 class Pattern:
     """Which cells an entry covers: all of what is given must hold.
 
-    primitives: their names. mode: that of an axis of the mesh, `explicit` or `manual`, or `partial` where it has axes of
-    both. accepts: who accepts. says: a regular expression that is
-    found in JAX's refusal (`class: message`). codes: codes of our refusal. target: whether a sharding is asked for.
+    primitives: their names. mode: that of an axis of the mesh, `explicit` or `manual`, or `partial` where it has axes
+    of both. accepts: who accepts. says: a regular expression that is found in JAX's refusal (`class: message`). codes:
+    codes of our refusal. target: whether a sharding is asked for.
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
     `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), the `target`, or the
     results as `jax` or as `we` type them; states are letters as types print

@@ -16,8 +16,8 @@ from verifier.cells import cells, our_verdict
 from verifier.ledger import Difference, Entry, agree, assign, ledger
 
 MOST: Final = 800
-"""The most cells of one call on a mesh of two axes. Where there are more, as many are drawn, with a fixed seed. Along one
-axis all are compared, whatever their number."""
+"""The most cells of one call on a mesh of two axes. Where there are more, as many are drawn, with a fixed seed. Along
+one axis all are compared, whatever their number."""
 
 _BOTH: Final = (AxisMode.EXPLICIT, AxisMode.MANUAL)
 
@@ -87,8 +87,8 @@ def compare(
     entries: Sequence[Entry] | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Matrix:
-    """Compare. `primitives` narrows it to those named; then entries may cover nothing. `most` and `alone` limit the cells
-    of one call on a mesh of two axes, and of one.
+    """Compare. `primitives` narrows it to those named; then entries may cover nothing. `most` and `alone` limit the
+    cells of one call on a mesh of two axes, and of one.
 
     Opens the door to JAX. Raises `BadLedger` if the ledger does not keep its own rules, `UnknownPrimitive` where a name
     is not that of a primitive with a rule and a sample call.
