@@ -12,170 +12,15 @@ placement is another, the target asks for it, or a reshard does, and that is wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
-from typing import NamedTuple
 
 from calculus.building import Builder
 from calculus.cotangents import cotangent
-from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, Star, Zeros
-from calculus.parameters import integer, sequence, whole_numbers
-from calculus.primitives.declaration import Primitive, Site, operand_names
-from calculus.programs import Atom, Literal, Parameters, Value, Word
+from calculus.evaluation import Evaluation, Use
+from calculus.parameters import whole_numbers
+from calculus.programs import Atom, Parameters, Value, Word
 from calculus.refusals import Place, Refused, refuse
 from calculus.schemes import Factor, Indices, Scheme
-from calculus.signatures import Signature
-from calculus.types import DTYPES, ArrayType, Axes, Type, array_type
-from calculus.uses import Operand
-
-
-class Use(NamedTuple):
-    """One equation of a declared primitive, with what its declaration says of it."""
-
-    primitive: Primitive
-    site: Site
-    scheme: Scheme
-    signature: Signature
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls, primitive: Primitive, parameters: Parameters, operands: Sequence[Operand], results: Sequence[ArrayType]
-    ) -> Use:
-        """The use of a primitive on operands (types, or literals) with results of these types."""
-        types = [operand.type if isinstance(operand, Literal) else operand for operand in operands]
-        site = Site(
-            parameters,
-            tuple(type.shape if isinstance(type, ArrayType) else () for type in types),
-            tuple(type.dtype if isinstance(type, ArrayType) else None for type in types),
-            tuple(results),
-        )
-        names = operand_names(primitive, len(operands))
-        signature, *others = dict.fromkeys(primitive.read(site._replace(number=one)) for one in range(len(results)))
-        if others:  # each result has a signature of its own: what flows to which is not told apart here
-            raise unwritten(primitive.name, "derivative")
-        return cls(primitive, site, primitive.scheme(site), signature, names)
-
-    @property
-    def elementwise(self) -> bool:
-        """Whether each element of the result is a function of one element of each operand."""
-        if self.primitive.kernel is None or self.scheme.roles or len(self.scheme.results) != 1:
-            return False
-        result = self.scheme.results[0]
-        aligned = all(len(indices) in (0, len(result)) for indices in self.scheme.operands)
-        return aligned and result == tuple((factor,) for factor in range(len(self.scheme.sizes)))
-
-
-class Evaluation:
-    """Formulas about one equation, evaluated: what depends on `g` becomes equations of `linear`, all else of `known`.
-    A formula that stands in several rows is evaluated once. targets: the types that are wanted of an application with
-    one result for each operand."""
-
-    def __init__(
-        self,
-        names: Mapping[str, Atom | tuple[Atom, ...]],
-        known: Builder,
-        linear: Builder,
-        targets: Sequence[Type | None] = (),
-    ) -> None:
-        self.names = names
-        self.targets = targets
-        self.known = known
-        self.linear = linear
-        self.done: dict[Apply, tuple[Atom, ...]] = {}
-
-    def value(self, formula: Formula, type: ArrayType | None = None) -> Atom:
-        """The value of a formula; `type` is that of an application that takes a target."""
-        if isinstance(formula, Name):
-            found = self.names[formula.name]
-            return found if not isinstance(found, tuple) else found[0]
-        if isinstance(formula, Full):
-            like = self.type_of(self.names[formula.like])
-            return self.known.full(formula.number.value, like)
-        if isinstance(formula, Zeros):
-            zeros = cotangent(self.type_of(self.names[formula.like]))
-            assert isinstance(zeros, ArrayType)
-            cut = self.type_of(self.names[formula.along]).sharded if formula.along else ()
-            pending = (*zeros.unreduced, *(axis for axis in cut if axis not in zeros.mentioned))
-            return self.known.full(
-                0,
-                array_type(
-                    zeros.dtype, zeros.shape, zeros.axes, zeros.varying, pending, zeros.reduced, memory=zeros.memory
-                ),
-            )
-        if isinstance(formula, Apply):
-            return self.applied(formula, type)[formula.item]
-        raise ValueError(f"{formula} has no value by itself")
-
-    def applied(self, formula: Apply, type: ArrayType | None) -> tuple[Atom, ...]:
-        """All results of an application."""
-        whole = Apply(formula.primitive, formula.arguments, formula.parameters)
-        if whole not in self.done:
-            inputs: list[Atom | Number] = []
-            for argument in formula.arguments:
-                if isinstance(argument, Star):
-                    found = self.names[argument.name]
-                    inputs += found if isinstance(found, tuple) else (found,)
-                else:
-                    inputs.append(argument if isinstance(argument, Number) else self.value(argument))
-            dtype = next((self.type_of(one).dtype for one in inputs if not isinstance(one, Number)), "f32")
-            atoms = [self.known.literal(one.value, dtype) if isinstance(one, Number) else one for one in inputs]
-            flows = any(isinstance(atom, str) and atom in self.linear.types for atom in atoms)
-            builder = self.linear if flows else self.known
-            product = _product(formula.primitive, atoms)
-            if product is not None:
-                self.done[whole] = (self.known.literal(product, dtype),)
-                return self.done[whole]
-            count = self.several(formula, atoms)
-            wanted = (type,) if count is None else self.targets if count == len(self.targets) else (None,) * count
-            if any(isinstance(argument, Zeros) and argument.along for argument in formula.arguments):
-                wanted = (self.type_of(atoms[0]),)  # what is added to pending zeros stays pending
-            self.done[whole] = builder.rather(formula.primitive, atoms, dict(formula.parameters), wanted)
-        return self.done[whole]
-
-    def several(self, formula: Apply, atoms: Sequence[Atom]) -> int | None:
-        """How many results an application has, where that is not one."""
-        parameters = dict(formula.parameters)
-        if formula.primitive == "split":
-            return len(sequence(parameters["sizes"], "sizes"))
-        if formula.primitive == "unstack":
-            size = self.type_of(atoms[0]).shape[integer(parameters["axis"], "axis")]
-            return size if isinstance(size, int) else 1
-        return None
-
-    def type_of(self, atom: Atom | tuple[Atom, ...]) -> ArrayType:
-        """The type of a value."""
-        found = self.linear.type_of(atom[0] if isinstance(atom, tuple) else atom)
-        assert isinstance(found, ArrayType)
-        return found
-
-
-def _product(primitive: str, atoms: Sequence[Atom]) -> float | None:
-    """The product of two numbers: it is a number, so that zero times anything is zero, which is in every state."""
-    if primitive != "mul" or not all(isinstance(atom, Literal) for atom in atoms):
-        return None
-    try:
-        return prod(float(str(getattr(atom, "text", ""))) for atom in atoms)
-    except ValueError:
-        return None
-
-
-def named(
-    use: Use, operands: Sequence[Atom], flowing: Sequence[Atom], result: Atom | None = None
-) -> dict[str, Atom | tuple[Atom, ...]]:
-    """The names that a formula about this equation may use. A variadic operand goes by its name as a whole too."""
-    found: dict[str, Atom | tuple[Atom, ...]] = dict(zip(use.names, operands, strict=True))
-    for name in use.primitive.operands:
-        plain = name.removesuffix("...")
-        if plain != name:
-            found[plain] = tuple(
-                atom
-                for one, atom in zip(use.names, operands, strict=True)
-                if one.removeprefix(plain).isdecimal() and one.startswith(plain)
-            )
-    found[TANGENT] = tuple(flowing)
-    if result is not None:
-        found[RESULT] = result
-    return found
+from calculus.types import DTYPES, ArrayType, Axes, array_type
 
 
 def adjoint(
@@ -184,11 +29,11 @@ def adjoint(
     parameters: Parameters,
     operands: Sequence[Atom],
     position: int,
-    flowing: Sequence[Atom],
+    flowing: Sequence[Atom | None],
     evaluation: Evaluation,
 ) -> Atom:
-    """The cotangent of the operand at a position, given those of the results. Operands that are linear beside it are
-    not read: they are zero. Refuses `unmodelled-construct` where no transpose is written."""
+    """The cotangent of the operand at a position, given those of the results (`None` where one has none). Operands that
+    are linear beside it are not read: they are zero. Refuses `unmodelled-construct` where no transpose is written."""
     primitive, scheme, name = use.primitive, use.scheme, use.names[position]
     primal = builder.type_of(operands[position])
     target = cotangent(primal)
@@ -201,6 +46,7 @@ def adjoint(
     if len(flowing) != 1 or position not in linear:
         raise unwritten(primitive.name, "transpose")
     (ct,) = flowing
+    assert ct is not None
     if use.elementwise:
         beside = [other for other in use.signature.groups[linear[position]] if other != position]
         formula = use.primitive.derivatives_at(use.site).get(name) if beside else None

@@ -166,6 +166,16 @@ class Builder:
         found = self.one("broadcast_in_dim", (number,), None, alike)
         return self.one("pvary", (found,), {"axes": type.varying}, type) if type.varying else found
 
+    def places(self, dim: int, type: ArrayType) -> Atom:
+        """How far each element stands along a dim, at a type's shape and placement; the same on every device."""
+        placed = array_type("i32", type.shape, type.axes)
+        sizes: tuple[Value, ...] = tuple(Word(size) if isinstance(size, str) else size for size in type.shape)
+        rows: dict[str, Value] = {"dtype": Word("int32"), "shape": sizes, "dimension": dim % type.rank}
+        rows["sharding"] = self.sharding(placed) if placed.sharded else None
+        found = self.one("iota", (), rows)
+        varying = array_type("i32", type.shape, type.axes, type.varying)
+        return self.one("pvary", (found,), {"axes": type.varying}, varying) if type.varying else found
+
     def at(self, atom: Atom, type: Type) -> Atom:
         """A value at a type: itself, or resharded."""
         return atom if same(self.type_of(atom), type) else self.one("reshard", (atom,), None, type)

@@ -1,27 +1,33 @@
 """Formulas: how the table writes derivatives and adjoints, read once.
 
-    row      ::= formula                                for a primitive that is differentiable in one operand
+    row      ::= (name "=" formula ";")* said           names for what is used more than once
+    said     ::= formula                                for a primitive that is differentiable in one operand
                | name ":" formula (";" name ":" formula)*
-    formula  ::= operand name | g | result | number | parameter
-               | formula op formula | - formula         op: + - * / > >= < <= == &
+    formula  ::= name | g | result | number
+               | formula op formula | - formula         op: + - * / > >= < <= == & and @, the product of matrices
+               | formula.T | formula.H                  a matrix turned, and conjugated where it is complex
                | primitive(argument, ..., parameter=value, ...) [ "[" k "]" ]
-               | full(number, name)                     the number everywhere, at the type of the value so named
-             | zeros(name [, along])                  zeros, at the type of the cotangent of the value so named; their
-                                                      sum is pending where the other value is cut
+               | full(number, formula)                  the number everywhere, at the type of a value
+               | places(formula, k)                     how far each element stands along dim k of a value's type
+               | zeros(name [, along])                  zeros, at the type of the cotangent of the value so named; their
+                                                        sum is pending where the other value is cut
     argument ::= formula | "*" name                     all values that a variadic name stands for
 
-A row stands beside a declaration and speaks of one equation. `g` is what flows: in a derivative the tangent of the
-operand, in an adjoint the cotangent of the result (the first of them, where there are several; `*g` is all). The
-operands go by their declared names, a variadic one by its name and number (`x0`, `x1`), and `result` is the equation's
-own. A number has the dtype of what stands beside it; `0` alone is a symbolic zero. The syntax is that of Python
-expressions; what it means is an equation of the table for every operation, so that it is typed by the one rule.
+A row stands beside a declaration and speaks of one equation; where there are several results, a derivative speaks of
+one of them (`Site.number`). `g` is what flows: in a derivative the tangent of the operand, in an adjoint the cotangent
+of the result (`g0`, `g1` where there are several; `*g` is all). The operands go by their declared names, a variadic one
+by its name and number (`x0`, `x1`), and `result` is the equation's own (`result0`, `result1`, `*result`). Matrices are
+the last two dims of an array. A number has the dtype of what stands beside it; `0` alone is a symbolic zero. The syntax
+is that of Python expressions; what it means is an equation of the table for every operation, so that it is typed by the
+one rule.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -52,10 +58,18 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """A number everywhere, at the type of the value so named."""
+    """A number everywhere, at the type of a value."""
 
     number: Number
-    like: str
+    like: Formula
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How far each element stands along a dim, at the shape and placement of a value."""
+
+    like: Formula
+    dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,14 @@ class Apply:
     arguments: tuple[Formula, ...]
     parameters: tuple[tuple[str, Value], ...] = ()
     item: int = 0
+    number: int = field(init=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Names are put in where they stand, so a formula may have a part many times; its hash is computed once."""
+        object.__setattr__(self, "number", hash((self.primitive, self.arguments, self.parameters, self.item)))
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +99,7 @@ class Zeros:
     along: str = ""
 
 
-Formula: TypeAlias = "Name | Star | Number | Full | Zeros | Apply"
+Formula: TypeAlias = "Name | Star | Number | Full | Places | Zeros | Apply"
 
 ZERO: Final = Number(0)
 """Alone, a symbolic zero: nothing flows."""
@@ -87,41 +109,52 @@ RESULT: Final = "result"
 
 _OPERATORS: Final[Mapping[type[ast.AST], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.Gt: "gt", ast.GtE: "ge",
-    ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq",
+    ast.Lt: "lt", ast.LtE: "le", ast.Eq: "eq", ast.MatMult: "@",
 }  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
 def read_row(text: str, operands: tuple[str, ...]) -> Mapping[str, Formula]:
     """The formulas of a row, by the operand that each is about. Raises `ValueError` where the row is not one."""
-    parts = [part.partition(":") for part in _split(text)]
-    if len(parts) == 1 and not parts[0][1]:
-        return {operand: read_formula(text) for operand in operands}
-    found = {name.strip(): read_formula(formula) for name, _, formula in parts}
+    parts = [part for part in text.split(";") if part.strip()]
+    named: dict[str, Formula] = {}
+    while parts and (let := _LET.fullmatch(parts[0])) is not None:
+        named[let["name"]] = _read(let["formula"], named)
+        del parts[0]
+    pairs = [part.partition(":") for part in parts]
+    if len(pairs) == 1 and not pairs[0][1]:
+        return dict.fromkeys(operands, _read(parts[0], named))
+    found = {name.strip(): _read(formula, named) for name, _, formula in pairs}
     unknown = [name for name in found if name not in operands]
-    if unknown or len(found) != len(parts):
+    if unknown or len(found) != len(pairs):
         raise ValueError(f"row {text!r} is about {', '.join(unknown) or 'one operand twice'}")
     return found
 
 
-def _split(text: str) -> list[str]:
-    return [part for part in text.split(";") if part.strip()]
+_LET: Final = re.compile(r"\s*(?P<name>\w+)\s*=(?!=)(?P<formula>.*)", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
 def read_formula(text: str) -> Formula:
     """The formula with this text. Raises `ValueError` where it is not one."""
+    return _read(text, {})
+
+
+def _read(text: str, named: Mapping[str, Formula]) -> Formula:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"{text!r} is not a formula") from error
-    return _formula(tree, text)
+    return _formula(tree, text, named)
 
 
-def _formula(tree: ast.expr, text: str) -> Formula:
+def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula:
+    def part(inner: ast.expr) -> Formula:
+        return _formula(inner, text, named)
+
     match tree:
         case ast.Name(name):
-            return Name(name)
+            return named.get(name) or Name(name)
         case ast.Starred(ast.Name(name)):
             return Star(name)
         case ast.Constant(bool()):
@@ -131,26 +164,32 @@ def _formula(tree: ast.expr, text: str) -> Formula:
         case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
             return Number(-value)
         case ast.UnaryOp(ast.USub(), operand):
-            return Apply("neg", (_formula(operand, text),))
+            return Apply("neg", (part(operand),))
         case ast.BinOp(left, operator, right) if type(operator) in _OPERATORS:
-            return Apply(_OPERATORS[type(operator)], (_formula(left, text), _formula(right, text)))
+            return Apply(_OPERATORS[type(operator)], (part(left), part(right)))
         case ast.Compare(left, [operator], [right]) if type(operator) in _OPERATORS:
-            return Apply(_OPERATORS[type(operator)], (_formula(left, text), _formula(right, text)))
-        case ast.Call(ast.Name("full"), [number, ast.Name(like)], []):
-            everywhere = _formula(number, text)
+            return Apply(_OPERATORS[type(operator)], (part(left), part(right)))
+        case ast.Attribute(matrix, "T"):
+            return Apply("T", (part(matrix),))
+        case ast.Attribute(matrix, "H"):
+            return Apply("T", (Apply("conjugate", (part(matrix),)),))
+        case ast.Call(ast.Name("full"), [number, like], []):
+            everywhere = part(number)
             if isinstance(everywhere, Number):
-                return Full(everywhere, like)
+                return Full(everywhere, part(like))
+        case ast.Call(ast.Name("places"), [like, dim], []):
+            along = part(dim)
+            if isinstance(along, Number):
+                return Places(part(like), int(along.value))
         case ast.Call(ast.Name("zeros"), [ast.Name(like)], []):
             return Zeros(like)
         case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along)], []):
             return Zeros(like, along)
         case ast.Call(ast.Name(primitive), arguments, keywords):
             parameters = tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords)
-            return Apply(
-                primitive.replace("scatter_", "scatter-"), tuple(_formula(one, text) for one in arguments), parameters
-            )
+            return Apply(primitive.replace("scatter_", "scatter-"), tuple(part(one) for one in arguments), parameters)
         case ast.Subscript(several, ast.Constant(int() as item)):
-            applied = _formula(several, text)
+            applied = part(several)
             if isinstance(applied, Apply):
                 return Apply(applied.primitive, applied.arguments, applied.parameters, item)
     raise ValueError(f"{ast.unparse(tree)!r} in {text!r} is no part of a formula")

@@ -10,14 +10,15 @@ The tangent of a value has the value's type. Integers, truth values and keys hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from calculus.adjoints import Evaluation, Use, named, rearranged, unwritten
+from calculus.adjoints import rearranged, unwritten
 from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
-from calculus.formulas import ZERO
+from calculus.evaluation import Evaluation, Use, named
+from calculus.formulas import ZERO, Formula
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.programs import Atom, Equation, Literal, Program, Variable
@@ -122,40 +123,64 @@ class Linearizer:
             cotangent(type)
         operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
         use = Use.of(primitive, equation.parameters, operands, arrays)
+        evaluations: dict[int, Evaluation] = {}
+        applied: dict[tuple[Atom, ...], tuple[Atom, ...]] = {}
+
+        def evaluated(formula: Formula, operand: int, type: ArrayType) -> Atom:
+            if operand not in evaluations:
+                evaluations[operand] = Evaluation(named(use, primals, (tangents[operand],), results), known, linear)
+            return evaluations[operand].value(formula, type)
+
+        def itself(group: Sequence[int]) -> tuple[Atom, ...]:
+            inputs = tuple(
+                primal if operand not in group else self.instantiated(tangents[operand], primal)
+                for operand, primal in enumerate(primals)
+            )
+            if inputs not in applied:
+                applied[inputs] = linear.emit(primitive.name, inputs, equation.parameters, types)
+            return applied[inputs]
+
+        pushed: list[Tangent] = []
+        for number, type in enumerate(types):
+            total: Tangent = None
+            if differentiable(type):
+                for term in self.terms(use.of_result(number), tangents, evaluated, itself):
+                    total = term if total is None else linear.one("add_any", (total, term))
+            pushed.append(total)
+        return results, pushed
+
+    def terms(
+        self, use: Use, tangents: Sequence[Tangent], evaluated: Callable[[Formula, int, ArrayType], Atom],
+        itself: Callable[[Sequence[int]], tuple[Atom, ...]],
+    ) -> Iterator[Atom]:  # fmt: skip
+        """What the tangents of operands give to one result of an equation. evaluated: the value of a formula for the
+        tangent of an operand, at a type. itself: the primitive applied to the tangents of operands in which it is
+        linear."""
         rows = use.primitive.derivatives_at(use.site)
-        terms: list[tuple[Atom, ...]] = []
+        number, scheme = use.site.number, use.scheme
         alone: list[int] = [*use.signature.nonlinear]
         for group in use.signature.groups:
             flowing = [one for one in group if tangents[one] is not None and rows.get(use.names[one]) != ZERO]
             if len(flowing) < len(group) and all(use.names[operand] in rows for operand in flowing):
                 alone += flowing
             elif flowing:
-                inputs = [
-                    primal if operand not in group else self.instantiated(tangents[operand], primal)
-                    for operand, primal in enumerate(primals)
-                ]
-                terms.append(linear.emit(primitive.name, inputs, equation.parameters, types))
+                yield itself(group)[number]
+        type = use.site.printed[number]
+        assert isinstance(type, ArrayType)
         for operand in sorted(alone):
             tangent = tangents[operand]
             if tangent is None:
                 continue
             formula = rows.get(use.names[operand])
-            if formula is None or len(results) != 1:
-                raise unwritten(primitive.name, "derivative")
+            if formula is None:
+                raise unwritten(use.primitive.name, "derivative")
             if formula == ZERO:
                 continue
-            value = Evaluation(named(use, primals, (tangent,), results[0]), known, linear).value(formula, arrays[0])
-            scheme = use.scheme
-            if linear.type_of(value) != arrays[0]:
-                before = scheme.operands[operand] if value == tangent else scheme.results[0]
-                value = rearranged(linear, value, scheme, before, scheme.results[0], arrays[0])
-            terms.append((value,))
-        if not terms:
-            return results, [None] * len(results)
-        total, *rest = terms
-        for term in rest:
-            total = tuple(linear.one("add_any", pair) for pair in zip(total, term, strict=True))
-        return results, total
+            value = evaluated(formula, operand, type)
+            if self.linear.type_of(value) != type:
+                before = scheme.operands[operand] if value == tangent and use.elementwise else scheme.results[number]
+                value = rearranged(self.linear, value, scheme, before, scheme.results[number], type)
+            yield value
 
     def instantiated(self, tangent: Tangent, primal: Atom) -> Atom:
         """A tangent as a value, zero included."""

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from calculus.adjoints import Evaluation, Use, adjoint, named, unwritten
+from calculus.adjoints import adjoint, unwritten
 from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
+from calculus.evaluation import Evaluation, Use, named
+from calculus.linearization import differentiable
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.programs import Atom, Equation, Literal, Program, Variable
@@ -95,9 +97,12 @@ class Transposer:
     def table(self, primitive: Primitive, equation: Equation, cts: Sequence[Atom | None]) -> None:
         """An equation of a declared primitive, operand by operand."""
         builder = self.builder
-        flowing = [self.instantiated(ct, binder) for ct, binder in zip(cts, equation.binders, strict=True)]
         operands = [atom if isinstance(atom, Literal) else builder.type_of(atom) for atom in equation.inputs]
         results = [type for type in equation.types if isinstance(type, ArrayType)]
+        flowing = [
+            self.instantiated(ct, binder) if differentiable(type) else None
+            for ct, binder, type in zip(cts, equation.binders, results, strict=True)
+        ]
         use = Use.of(primitive, equation.parameters, operands, results)
         targets = [cotangent(builder.type_of(atom)) for atom in equation.inputs]
         evaluation = Evaluation(named(use, equation.inputs, flowing), builder, builder, targets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calculus.formulas import Apply, Full, Name, Number, Star, Zeros, read_formula, read_row
+from calculus.formulas import Apply, Full, Name, Number, Places, Star, Zeros, read_formula, read_row
 
 G, X = Name("g"), Name("x")
 
@@ -18,7 +18,11 @@ G, X = Name("g"), Name("x")
         ("-2 * x", Apply("mul", (Number(-2), X))),
         ("-g * x", Apply("mul", (Apply("neg", (G,)), X))),
         ("x >= 0", Apply("ge", (X, Number(0)))),
-        ("full(0.5, result)", Full(Number(0.5), "result")),
+        ("full(0.5, result)", Full(Number(0.5), Name("result"))),
+        ("places(x, -2) >= 1", Apply("ge", (Places(X, -2), Number(1)))),
+        ("g @ x.T", Apply("@", (G, Apply("T", (X,))))),
+        ("x.H", Apply("T", (Apply("conjugate", (X,)),))),
+        ("result1 - g0", Apply("sub", (Name("result1"), Name("g0")))),
         ("zeros(x)", Zeros("x")),
         ("zeros(x, indices)", Zeros("x", "indices")),
         ("integer_pow(x, y=-2)", Apply("integer_pow", (X,), (("y", -2),))),
@@ -35,8 +39,19 @@ def test_a_row_is_read_by_operand() -> None:
     assert read_row("g", ("x",)) == {"x": G}
 
 
+def test_a_row_names_what_it_uses_twice() -> None:
+    doubled = Apply("add", (G, G))
+    assert read_row("t = g + g; s = t * x; x: s + t", ("x", "y")) == {
+        "x": Apply("add", (Apply("mul", (doubled, X)), doubled))
+    }
+    assert read_row("t = integer_pow(x, y=2); g * t", ("x",)) == {
+        "x": Apply("mul", (G, Apply("integer_pow", (X,), (("y", 2),))))
+    }
+
+
 @pytest.mark.parametrize(
-    "text", ["g *", "g ** x", "f.g(x)", "g if x else x", "'g'", "full(x, g)", "True", "split(g)[x]"]
+    "text",
+    ["g *", "g ** x", "f.g(x)", "g if x else x", "'g'", "full(x, g)", "True", "split(g)[x]", "x.real", "places(x, y)"],
 )
 def test_what_is_no_formula_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a formula|is no part of a formula|is no parameter"):

@@ -1,0 +1,200 @@
+"""Formulas of the table evaluated: about one equation, into equations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from calculus.building import Builder
+from calculus.cotangents import cotangent
+from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, Places, Star, Zeros
+from calculus.parameters import integer
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive, Site, operand_names
+from calculus.primitives.elementwise import aligned
+from calculus.programs import Atom, Literal, Parameters, Value, Word
+from calculus.refusals import Refused
+from calculus.schemes import Scheme
+from calculus.signatures import Signature
+from calculus.types import DTYPES, ArrayType, Type, array_type, dtype_class
+from calculus.uses import Operand
+
+
+class Use(NamedTuple):
+    """One equation of a declared primitive, with what its declaration says of it."""
+
+    primitive: Primitive
+    site: Site
+    scheme: Scheme
+    signature: Signature
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, primitive: Primitive, parameters: Parameters, operands: Sequence[Operand], results: Sequence[ArrayType]
+    ) -> Use:
+        """The use of a primitive on operands (types, or literals) with results of these types; the signature is the
+        first result's."""
+        types = [operand.type if isinstance(operand, Literal) else operand for operand in operands]
+        site = Site(
+            parameters,
+            tuple(type.shape if isinstance(type, ArrayType) else () for type in types),
+            tuple(type.dtype if isinstance(type, ArrayType) else None for type in types),
+            tuple(results),
+        )
+        names = operand_names(primitive, len(operands))
+        return cls(primitive, site, primitive.scheme(site), primitive.read(site), names)
+
+    def of_result(self, number: int) -> Use:
+        """The same use, as the result of this number sees it."""
+        site = self.site._replace(number=number)
+        return self._replace(site=site, signature=self.primitive.read(site)) if number else self
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of the result is a function of one element of each operand."""
+        if self.primitive.kernel is None or self.scheme.roles or len(self.scheme.results) != 1:
+            return False
+        result = self.scheme.results[0]
+        aligned = all(len(indices) in (0, len(result)) for indices in self.scheme.operands)
+        return aligned and result == tuple((factor,) for factor in range(len(self.scheme.sizes)))
+
+
+class Evaluation:
+    """Formulas about one equation, evaluated: what depends on `g` becomes equations of `linear`, all else of `known`.
+    A formula that stands in several rows is evaluated once. targets: the types that are wanted of an application with
+    one result for each operand."""
+
+    def __init__(
+        self,
+        names: Mapping[str, Atom | tuple[Atom, ...]],
+        known: Builder,
+        linear: Builder,
+        targets: Sequence[Type | None] = (),
+    ) -> None:
+        self.names = names
+        self.targets = targets
+        self.known = known
+        self.linear = linear
+        self.done: dict[Apply, tuple[Atom, ...]] = {}
+
+    def value(self, formula: Formula, type: ArrayType | None = None) -> Atom:
+        """The value of a formula; `type` is that of an application that takes a target."""
+        if isinstance(formula, Name):
+            found = self.names[formula.name]
+            return found if not isinstance(found, tuple) else found[0]
+        if isinstance(formula, Full):
+            return self.known.full(formula.number.value, self.type_of(self.value(formula.like)))
+        if isinstance(formula, Places):
+            return self.known.places(formula.dim, self.type_of(self.value(formula.like)))
+        if isinstance(formula, Zeros):
+            zeros = cotangent(self.type_of(self.names[formula.like]))
+            assert isinstance(zeros, ArrayType)
+            cut = self.type_of(self.names[formula.along]).sharded if formula.along else ()
+            pending = (*zeros.unreduced, *(axis for axis in cut if axis not in zeros.mentioned))
+            return self.known.full(
+                0,
+                array_type(
+                    zeros.dtype, zeros.shape, zeros.axes, zeros.varying, pending, zeros.reduced, memory=zeros.memory
+                ),
+            )
+        if isinstance(formula, Apply):
+            return self.applied(formula, type)[formula.item]
+        raise ValueError(f"{formula} has no value by itself")
+
+    def applied(self, formula: Apply, type: ArrayType | None) -> tuple[Atom, ...]:
+        """All results of an application."""
+        whole = Apply(formula.primitive, formula.arguments, formula.parameters)
+        if whole not in self.done:
+            inputs: list[Atom | Number] = []
+            for argument in formula.arguments:
+                if isinstance(argument, Star):
+                    found = self.names[argument.name]
+                    inputs += found if isinstance(found, tuple) else (found,)
+                else:
+                    inputs.append(argument if isinstance(argument, Number) else self.value(argument))
+            dtype = next((self.type_of(one).dtype for one in inputs if not isinstance(one, Number)), "f32")
+            atoms = [self.known.literal(one.value, dtype) if isinstance(one, Number) else one for one in inputs]
+            if formula.primitive == "conjugate" and dtype_class(dtype) != "c":
+                self.done[whole] = (atoms[0],)
+                return self.done[whole]
+            primitive, parameters = self.spelled(formula, [self.type_of(atom) for atom in atoms])
+            flows = any(isinstance(atom, str) and atom in self.linear.types for atom in atoms)
+            builder = self.linear if flows else self.known
+            product = _product(formula.primitive, atoms)
+            if product is not None:
+                self.done[whole] = (self.known.literal(product, dtype),)
+                return self.done[whole]
+            count = self.several(primitive, parameters, atoms)
+            wanted = (type,) if count == 1 else self.targets if count == len(self.targets) else (None,) * count
+            if any(isinstance(argument, Zeros) and argument.along for argument in formula.arguments):
+                wanted = (self.type_of(atoms[0]),)  # what is added to pending zeros stays pending
+            self.done[whole] = builder.rather(primitive, atoms, parameters, wanted)
+        return self.done[whole]
+
+    def spelled(self, formula: Apply, types: Sequence[ArrayType]) -> tuple[str, Parameters]:
+        """The primitive of an application, and its parameters; those of matrices follow from their ranks."""
+        rank = types[0].rank if types else 0
+        batch = tuple(range(rank - 2))
+        rows: dict[str, Value] = dict(formula.parameters)
+        if formula.primitive == "@":
+            rows["dimension_numbers"] = ([rank - 1], [rank - 2]), (list(batch), list(batch))
+            rows |= {"precision": None, "preferred_element_type": Word(DTYPES[types[0].dtype][0])}
+            return "dot_general", Parameters(tuple(rows.items()))
+        if formula.primitive == "T":
+            return "transpose", Parameters((("permutation", (*batch, rank - 1, rank - 2)),))
+        if formula.primitive == "conjugate":
+            return "conj", Parameters((("input_dtype", Word(DTYPES[types[0].dtype][0])),))
+        return formula.primitive, Parameters(formula.parameters)
+
+    def several(self, primitive: str, parameters: Parameters, atoms: Sequence[Atom]) -> int:
+        """How many results an application has."""
+        declared = TABLE.get(primitive)
+        if declared is None or declared.scheme is aligned:
+            return 1
+        types = [self.type_of(atom) for atom in atoms]
+        if primitive == "unstack":  # as many as are printed
+            size = types[0].shape[integer(parameters["axis"], "axis")]
+            return size if isinstance(size, int) else 1
+        site = Site(parameters, tuple(type.shape for type in types), tuple(type.dtype for type in types), ())
+        try:
+            return len(declared.scheme(site).results)
+        except Refused:  # its shape is printed with its result, of which there is one
+            return 1
+
+    def type_of(self, atom: Atom | tuple[Atom, ...]) -> ArrayType:
+        """The type of a value."""
+        found = self.linear.type_of(atom[0] if isinstance(atom, tuple) else atom)
+        assert isinstance(found, ArrayType)
+        return found
+
+
+def _product(primitive: str, atoms: Sequence[Atom]) -> float | None:
+    """The product of two numbers: it is a number, so that zero times anything is zero, which is in every state."""
+    if primitive != "mul" or not all(isinstance(atom, Literal) for atom in atoms):
+        return None
+    try:
+        return prod(float(str(getattr(atom, "text", ""))) for atom in atoms)
+    except ValueError:
+        return None
+
+
+def named(
+    use: Use, operands: Sequence[Atom], flowing: Sequence[Atom | None], results: Sequence[Atom] = ()
+) -> dict[str, Atom | tuple[Atom, ...]]:
+    """The names that a formula about this equation may use. A variadic operand goes by its name as a whole too, and so
+    do several results, and what flows to them; what is `None` has no name."""
+    found: dict[str, Atom | tuple[Atom, ...]] = dict(zip(use.names, operands, strict=True))
+    for name in use.primitive.operands:
+        plain = name.removesuffix("...")
+        if plain != name:
+            found[plain] = tuple(
+                atom
+                for one, atom in zip(use.names, operands, strict=True)
+                if one.removeprefix(plain).isdecimal() and one.startswith(plain)
+            )
+    for name, several in ((TANGENT, flowing), (RESULT, results)):
+        found[name] = tuple(atom for atom in several if atom is not None)
+        found.update((f"{name}{number}", atom) for number, atom in enumerate(several) if atom is not None)
+    return found
