@@ -50,12 +50,13 @@ def equivalent(one: Program, other: Program) -> bool:
 
 def difference(one: Program, other: Program) -> str:
     """What keeps two programs from being the same; empty where nothing does."""
-    if [_plain(type) for type in one.input_types] != [_plain(type) for type in other.input_types]:
-        return f"inputs {_listed(one.input_types)} and {_listed(other.input_types)}"
+    given, wanted = ((*each.constant_types, *each.input_types) for each in (one, other))
+    if [_plain(type) for type in given] != [_plain(type) for type in wanted]:
+        return f"inputs {_listed(given)} and {_listed(wanted)}"
     if len(one.outputs) != len(other.outputs):
         return f"{len(one.outputs)} and {len(other.outputs)} results"
     numbers = Numbering()
-    inputs = [numbers.of(Key("input", _plain(type), place)) for place, type in enumerate(one.input_types)]
+    inputs = [numbers.of(Key("input", _plain(type), place)) for place, type in enumerate(given)]
     left, right = (numbers.results(program, inputs) for program in (one, other))
     for index, (mine, theirs) in enumerate(zip(left, right, strict=True)):
         if mine != theirs:
@@ -119,7 +120,8 @@ class Numbering:
 
     def equation(self, equation: Equation, operands: list[int]) -> list[int]:
         """The numbers of an equation's results."""
-        name, types = equation.primitive, [_plain(type) for type in equation.types]
+        name = equation.primitive.removesuffix("_p")  # so do some releases print what others print without it
+        types = [_plain(type) for type in equation.types]
         if name in _INLINE:
             inner = next((found for key in _BODIES if (found := body(equation.parameters.get(key))) is not None), None)
             if inner is not None:

@@ -45,6 +45,28 @@ def vjp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
     return _finished(builder, program, wrt, seeds, residuals, results)
 
 
+def jvp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
+    """The program that takes the inputs, and then a tangent for each of some of them, to the results and the tangents
+    of those results that can have one. A tangent has the type of its primal. Refuses like `gradient`."""
+    builder, residuals, results = _forward(program, bench, wrt)
+    held, types = len(program.constants), _inputs(program)
+    inputs = list(builder.types)[: len(types)]
+    linearized = linearize(bench, bench.checker.scope, program, _chosen(program, wrt))
+    keep = len(builder.equations)
+    tangents = {index: builder.input(types[held + index]) for index in wrt}
+    found = iter(builder.inline(linearized.linear, [*residuals, *(tangents[index] for index in sorted(tangents))]))
+    pushed: list[Atom] = []
+    for result, flows in zip(results, linearized.nonzero, strict=True):
+        type = builder.type_of(result)
+        if flows:
+            pushed.append(next(found))
+        elif differentiable(type):
+            assert isinstance(type, ArrayType)
+            pushed.append(builder.full(0, type))
+    made = builder.program([*inputs, *(tangents[index] for index in wrt)], (*results, *pushed), keep=keep)
+    return _with_constants(made, held)
+
+
 def _inputs(program: Program) -> tuple[Type, ...]:
     return tuple(type for type in (*program.constant_types, *program.input_types) if type is not None)
 
@@ -104,6 +126,11 @@ def _finished(
     count = held + len(program.inputs)
     inputs = list(builder.types)[:count] + [seed for seed in seeds if results and isinstance(seed, str)]
     made = builder.program(inputs, (*results, *(gradients[index] for index in wrt)), keep=keep)
+    return _with_constants(made, held)
+
+
+def _with_constants(made: Program, held: int) -> Program:
+    """A program whose first inputs are constants."""
     return Program(
         made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], made.equations,
         made.outputs,
