@@ -43,13 +43,7 @@ def report_on(target: str, mesh: str | None = None) -> FunctionReport:
     """
     from verifier.functions import check
 
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    factory = _factory(target)
-    made = _run(target, "called", f"{target} raised", factory)
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], (tuple, list)):
-        raise BadFactory(f"{target} returned a {type(made).__name__}; it should return (f, args) or (f, args, kwargs)")
-    function, args, kwargs = (*made, {})[:3]
+    function, args, kwargs = made_by(target)
     keywords: dict[str, Any] = dict(kwargs)
     if mesh is not None:
         keywords["mesh"] = mesh
@@ -58,6 +52,18 @@ def report_on(target: str, mesh: str | None = None) -> FunctionReport:
     )
     report.file = target
     return report
+
+
+def made_by(target: str) -> tuple[Any, Any, Any]:
+    """The function that a factory returns, its arguments, and those by name. Raises `BadFactory`."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    factory = _factory(target)
+    made = _run(target, "called", f"{target} raised", factory)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], (tuple, list)):
+        raise BadFactory(f"{target} returned a {type(made).__name__}; it should return (f, args) or (f, args, kwargs)")
+    function, args, kwargs = (*made, {})[:3]
+    return function, args, kwargs
 
 
 def _factory(target: str) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 `differences.toml` holds the entries. An entry covers cells of the matrix by *patterns*; a cell belongs to the first
 entry, in the order of their numbers, of which a pattern fits it. Which side accepts follows from the entry's kind. An
 entry that covers no cell of a release that it names is wrong: JAX has repaired it, or the entry never said it right.
+Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calculus.meshes import Mesh
 from calculus.types import ArrayType, Type, same
 from verifier.cells import Call, Cell, Verdict
+
+if TYPE_CHECKING:
+    from verifier.backward_agreement import Comparison
 
 PATH: Final = Path(__file__).with_name("differences.toml")
 
@@ -118,6 +122,35 @@ class Pattern:
         return all(states & _states(what, difference, axis) for what, states in self.along)
 
 
+@dataclass(frozen=True)
+class BackwardPattern:
+    """Which differences of backward programs an entry covers: all of what is given must hold.
+
+    accepts: who differentiates. says: a regular expression that is found in JAX's refusal (`class: message`), or in
+    what our checker says of JAX's program (`code: message`). codes: codes of our own refusal. retyped: whether JAX
+    types the function itself otherwise than we do. Where our checker objects to JAX's program, the two are alike
+    besides.
+    """
+
+    accepts: frozenset[str]
+    says: re.Pattern[str] | None = None
+    codes: frozenset[str] | None = None
+    retyped: bool | None = None
+
+    def fits(self, found: Comparison) -> bool:
+        """Whether two derivatives differ in this way."""
+        ours, theirs = found.ours.refusal, found.theirs.refusal or found.theirs.objection
+        return (
+            found.accepts in self.accepts
+            and (self.codes is None or (ours is not None and ours.code in self.codes))
+            and (self.retyped is None or found.ours.retyped is self.retyped)
+            and (found.theirs.objection is None or found.accepts != BOTH or found.alike)
+            and (
+                self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}")))
+            )
+        )
+
+
 def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str]:
     """The states, along an axis, of what a condition is about. Of every operand, only one that all share."""
     if isinstance(what, int):
@@ -159,10 +192,15 @@ class Entry:
     because: str
     evidence: str
     patterns: tuple[Pattern, ...] = field(repr=False)
+    backward: tuple[BackwardPattern, ...] = field(default=(), repr=False)
 
     def covers(self, difference: Difference) -> bool:
         """Whether the entry covers a difference."""
         return any(pattern.fits(difference) for pattern in self.patterns)
+
+    def explains(self, found: Comparison) -> bool:
+        """Whether the entry covers a difference of backward programs."""
+        return any(pattern.fits(found) for pattern in self.backward)
 
 
 _SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}
@@ -187,16 +225,17 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, "number", "versions", "cells"}
+    unknown = table.keys() - {*_TEXTS, "number", "versions", "cells", "backward"}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
         raise BadLedger(f"entry {number} is of kind {table['kind']}, cause {table['cause']}")
     patterns = tuple(_pattern(number, cells, _SIDES[table["kind"]]) for cells in table.get("cells", ()))
-    if not patterns or not table.get("versions"):
+    backward = tuple(_backward_pattern(number, said) for said in table.get("backward", ()))
+    if not (patterns or backward) or not table.get("versions"):
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
-    return Entry(number, title, kind, cause, program, tuple(table["versions"]), because, evidence, patterns)
+    return Entry(number, title, kind, cause, program, tuple(table["versions"]), because, evidence, patterns, backward)
 
 
 def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
@@ -221,6 +260,15 @@ def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pat
         cells.get("target"),
         along,
     )
+
+
+def _backward_pattern(number: int, said: Mapping[str, Any]) -> BackwardPattern:
+    known = {"accepts", "says", "codes", "retyped"}
+    if not said.keys() <= known or not set(said.get("accepts", ())) <= {JAX, OURS, BOTH} or len(said) < 2:
+        raise BadLedger(f"entry {number}: backward programs have no {', '.join(sorted(said.keys() - known)) or 'side'}")
+    says = re.compile(said["says"]) if "says" in said else None
+    codes = frozenset(said["codes"]) if "codes" in said else None
+    return BackwardPattern(frozenset(said.get("accepts", ())), says, codes, said.get("retyped"))
 
 
 def _letters(states: str) -> frozenset[str]:

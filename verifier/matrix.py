@@ -115,7 +115,7 @@ def compare(
             _compare_on(call, mesh, most if len(mesh.axes) > 1 else alone, found)
     found.covered, found.unexplained = assign(found.differences, found.entries)
     if not primitives:
-        found.idle = [entry for entry in found.entries if not found.covered[entry.number]]
+        found.idle = [entry for entry in found.entries if entry.patterns and not found.covered[entry.number]]
     found.seconds = time.monotonic() - started
     return found
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import click
 
@@ -12,54 +15,104 @@ from verifier.commands.options import json_option
 
 @click.command()
 @click.option("--matrix", is_flag=True, help="Compare every primitive at every combination of operand states.")
+@click.option("--backward", is_flag=True, help="Compare derivatives of a fixed family of programs.")
 @click.option(
     "--primitive", "primitives", multiple=True, metavar="NAME", help="Only this primitive. Repeat it for several."
 )
+@click.option(
+    "--program", "programs", multiple=True, metavar="NAME",
+    help="Only this program, the programs of this room, or package.module:factory. Repeat it for several.",
+)  # fmt: skip
 @json_option
 @click.pass_context
-def agree(ctx: click.Context, matrix: bool, primitives: tuple[str, ...], as_data: bool) -> None:
+def agree(
+    ctx: click.Context, matrix: bool, backward: bool, primitives: tuple[str, ...], programs: tuple[str, ...],
+    as_data: bool,
+) -> None:  # fmt: skip
     """Compare our verdicts with those of the installed JAX. This needs JAX, no devices, and some minutes.
 
     \b
     shardproof agree --matrix
     shardproof agree --matrix --primitive dot_general --primitive select_n
     shardproof agree --matrix --json
+    shardproof agree --backward
+    shardproof agree --backward --program 'layers in a loop' --program my.train:step
 
     --matrix takes a sample call of each primitive and gives its operands every state (sharded on each dim, replicated,
     reduced, unreduced of each kind; in manual mode varying) along one mesh axis and along two, explicit, manual and one
     of each, and its result every target. Each cell is typed by us and by JAX's abstract evaluation. Along one axis all
     cells are compared; along two, where a call has too many, a fixed sample of them is taken.
 
+    --backward takes functions of every kind that models are made of, in every layout, and derives the gradient of each
+    from the program that JAX prints of it. Ours, checked by our checker, must communicate what our checker finds in the
+    program that jax.grad (or, where the result is no lone number, jax.vjp) prints: the same kinds, axes and bytes, as
+    often, whatever the order; and give gradients of the same types. Mostly it is the same program besides.
+
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
-    or proofs/differences.md for reading. A cell that differs and belongs to no entry is unexplained: one of the two is
-    wrong. An entry that covers no cell is out of date: JAX has repaired it.
+    or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
+    of the two is wrong. An entry that covers none is out of date: JAX has repaired it.
 
     \b
     Exit status: 0  every difference is in the ledger
-                 1  a cell is unexplained, or an entry covers none
+                 1  a cell or program is unexplained, or an entry covers none
                  2  the command is misused
     """
-    from verifier.agreement import as_data as data
-    from verifier.agreement import lines
-    from verifier.ledger import BadLedger
+    if matrix is backward:
+        raise click.UsageError("say what to compare: --matrix or --backward")
+    if programs and matrix:
+        raise click.UsageError("--program is one of --backward")
+    if primitives and backward:
+        raise click.UsageError("--primitive is one of --matrix")
+    clean, text, found = _backward(programs) if backward else _matrix(primitives)
+    say([json.dumps(found, indent=2)] if as_data else text)
+    ctx.exit(0 if clean else 1)
+
+
+def _matrix(primitives: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, Any]]:
+    """Whether a run of the matrix is explained, as text and as data."""
+    from verifier.agreement import as_data, lines
     from verifier.matrix import UnknownPrimitive, compare
+
+    try:
+        with _comparing() as show:
+            found = compare(primitives, progress=show)
+    except UnknownPrimitive as error:
+        raise click.UsageError(f"there is no sample call of {_near(str(error), error.known)}") from error
+    return not (found.unexplained or found.idle), lines(found), as_data(found)
+
+
+def _backward(programs: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, Any]]:
+    """Whether a run over derivatives is explained, as text and as data."""
+    from verifier.backward_agreement import UnknownProgram, as_data, compare, lines
+    from verifier.factories import BadFactory
+
+    try:
+        with _comparing() as show:
+            found = compare(programs, progress=show)
+    except UnknownProgram as error:
+        raise click.UsageError(f"there is no program {_near(str(error), error.known)}") from error
+    except BadFactory as error:
+        raise Misused(str(error)) from error
+    return not (found.unexplained or found.idle), lines(found), as_data(found)
+
+
+@contextlib.contextmanager
+def _comparing() -> Iterator[Callable[[str], None]]:
+    """Show what is being compared. What is missing or wrong on our side ends the command."""
+    from verifier.ledger import BadLedger
     from verifier.progress import sign_of_life
 
-    if not matrix:
-        raise click.UsageError("say what to compare: --matrix is all there is so far")
     try:
         with sign_of_life("comparing with JAX") as show:
-            found = compare(primitives, progress=lambda call: show(f"comparing with JAX: {call}"))
-    except UnknownPrimitive as error:
-        import difflib
-
-        near = difflib.get_close_matches(str(error), error.known, 3)
-        raise click.UsageError(
-            f"there is no sample call of {error}" + (f"; did you mean {' or '.join(near)}?" if near else "")
-        ) from error
+            yield lambda what: show(f"comparing with JAX: {what}")
     except BadLedger as error:
         raise Misused(f"the ledger is wrong: {error}") from error
     except ImportError as error:
         raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
-    say([json.dumps(data(found), indent=2)] if as_data else lines(found))
-    ctx.exit(1 if found.unexplained or found.idle else 0)
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, 3)
+    return f"{name}; did you mean {' or '.join(near)}?" if near else name

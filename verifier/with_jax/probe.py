@@ -151,8 +151,12 @@ def spec(type: ArrayType) -> PartitionSpec:
 
 
 def ours(value: Any) -> Type:
-    """The type of a traced value in our terms. Manual types do not print the kind of what is pending."""
-    aval = jax.typeof(value)
+    """The type of a traced value in our terms."""
+    return of_aval(jax.typeof(value))
+
+
+def of_aval(aval: Any) -> Type:
+    """A type of JAX's in our terms. Manual types do not print the kind of what is pending."""
     found = _READ.get(aval)
     if found is None:
         found = type_of(aval.str_short(short_dtypes=True))

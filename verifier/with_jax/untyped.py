@@ -55,7 +55,7 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
             given = jax.make_jaxpr(lambda *values: values)(*arrays)
         except Exception:  # noqa: BLE001 - whatever it is, the first error is the one to tell
             continue
-        conversion = _Untyped(traced.program)
+        conversion = WithoutTypes(traced.program)
         program = conversion.program(conversion.main)
         types = [conversion.type(variable) for variable in opened(given).invars]
         if len(types) != len(program.inputs):
@@ -113,7 +113,7 @@ def _copy(leaf: Any, dims: bool) -> Any:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding, weak_type=weak)
 
 
-class _Untyped(Conversion):
+class WithoutTypes(Conversion):
     """A conversion that leaves out the types that JAX found, and keeps those that the program asks for."""
 
     def __init__(self, program: Any) -> None:

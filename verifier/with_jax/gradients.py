@@ -1,0 +1,158 @@
+"""A function's program, and the program of its derivative as JAX makes it: what `verifier.backward_agreement` compares.
+
+Of a function to one floating number that is `jax.grad`, of any other `jax.vjp`, with respect to all floating inputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from calculus.cotangents import cotangent
+from calculus.linearization import differentiable
+from calculus.meshes import Mesh
+from calculus.programs import Document, Program
+from calculus.types import DTYPES, ArrayType
+from verifier.with_jax import meshes
+from verifier.with_jax.convert import convert
+from verifier.with_jax.names import is_array
+from verifier.with_jax.probe import of_aval, spec
+from verifier.with_jax.shared import opened
+from verifier.with_jax.untyped import WithoutTypes
+
+VERSION: Final = jax.__version__
+
+
+@dataclass(frozen=True)
+class Array:
+    """What stands for an array in a sample's arguments: it has no values, and without a spec is whole everywhere."""
+
+    shape: tuple[int, ...] = ()
+    spec: Any = None
+    dtype: Any = "float32"
+
+    def placed(self, mesh: Any) -> jax.ShapeDtypeStruct:
+        """On a mesh of JAX's."""
+        return jax.ShapeDtypeStruct(self.shape, self.dtype, sharding=NamedSharding(mesh, self.spec or PartitionSpec()))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A function's program. retyped: makes it without JAX's types, but for those of its inputs and those that are asked
+    for. meshes: those it lies on. scalar: whether it gives one floating number. wrt: the inputs that can change.
+    derivative: makes the program of its derivative, or raises what JAX raises."""
+
+    forward: Document
+    retyped: Callable[[], Program]
+    meshes: tuple[Mesh, ...]
+    scalar: bool
+    wrt: tuple[int, ...]
+    derivative: Callable[[], Document]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A function and its arguments, a pytree of arrays as `Array` says them, on a mesh that needs no devices."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    mesh: str = "X=2, Y=2"
+
+    def on(self, mesh: Any) -> tuple[Any, ...]:
+        """The arguments on a mesh of JAX's."""
+        return tuple(
+            jax.tree.map(
+                lambda leaf: leaf.placed(mesh) if isinstance(leaf, Array) else leaf,
+                self.arguments,
+                is_leaf=lambda leaf: isinstance(leaf, Array),
+            )
+        )
+
+    def traced(self) -> Traced:
+        """The function's program. Raises what JAX raises."""
+        mesh = meshes.abstract(self.mesh)
+        return traced(self.function, self.on(mesh), mesh)
+
+
+def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = None) -> Traced:
+    """The program of a function at these arguments, pytrees of arrays. Raises what JAX raises."""
+    leaves, tree = jax.tree.flatten(tuple(arguments))
+    places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+    structs = [leaves[place] for place in places]
+
+    def flat(*arrays: Any) -> list[Any]:
+        filled = [*leaves]
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        return [leaf for leaf in jax.tree.leaves(function(*jax.tree.unflatten(tree, filled))) if is_array(leaf)]
+
+    mesh = mesh or _mesh_of(structs)
+    with _context(mesh):
+        program = jax.make_jaxpr(flat)(*structs)
+    inside = opened(program)
+    wrt = tuple(place for place, variable in enumerate(inside.invars) if _moves(variable.aval))
+    types = [of_aval(variable.aval) for variable in inside.outvars]
+    scalar = len(types) == 1 and isinstance(types[0], ArrayType) and not types[0].shape and differentiable(types[0])
+    lies = meshes.distinct((*(() if mesh is None else (mesh,)), *meshes.of_program(inside)))
+
+    def derivative() -> Document:
+        with _context(mesh):
+            if scalar:
+                made = jax.make_jaxpr(jax.grad(lambda *arrays: flat(*arrays)[0], argnums=wrt))(*structs)
+            else:
+                seeds = [_struct(cotangent(type), mesh) for type in types if differentiable(type)]
+                made = jax.make_jaxpr(_pulled_back(flat, wrt, len(structs)))(*structs, *seeds)
+        return convert(made)
+
+    def retyped() -> Program:
+        conversion = WithoutTypes(program)
+        made = conversion.program(conversion.main)
+        made.input_types = tuple(conversion.type(variable) for variable in inside.invars)
+        return made
+
+    return Traced(convert(program), retyped, lies, scalar, wrt, derivative)
+
+
+def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int) -> Callable[..., list[Any]]:
+    """From inputs and cotangents of the floating results, the results and the cotangents of some of the inputs."""
+
+    def both(*given: Any) -> list[Any]:
+        arrays, seeds = list(given[:count]), iter(given[count:])
+
+        def of(*moving: Any) -> list[Any]:
+            for place, value in zip(wrt, moving, strict=True):
+                arrays[place] = value
+            return flat(*arrays)
+
+        results, back = jax.vjp(of, *(arrays[place] for place in wrt))
+        cts = [next(seeds) if _moves(result) else np.zeros(result.shape, jax.dtypes.float0) for result in results]
+        return [*results, *back(cts)]
+
+    return both
+
+
+def _moves(value: Any) -> bool:
+    """Whether a value changes continuously."""
+    return bool(jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
+
+
+def _struct(type: Any, mesh: Any) -> jax.ShapeDtypeStruct:
+    sharding = None if mesh is None else NamedSharding(mesh, spec(type))
+    return jax.ShapeDtypeStruct(type.shape, DTYPES[type.dtype][0], sharding=sharding)
+
+
+def _mesh_of(structs: Sequence[Any]) -> Any:
+    found = meshes.distinct(tuple(meshes.of_arguments(structs)))
+    return meshes.abstract(found[0]) if len(found) == 1 else None
+
+
+@contextlib.contextmanager
+def _context(mesh: Any) -> Iterator[None]:
+    with contextlib.nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(mesh):
+        yield
