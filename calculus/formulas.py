@@ -5,7 +5,8 @@
                | name ":" formula (";" name ":" formula)*
     formula  ::= name | g | result | number
                | formula op formula | - formula         op: + - * / > >= < <= == & and @, the product of matrices
-               | formula.T | formula.H                  a matrix turned, and conjugated where it is complex
+               | formula.T | formula.H                  a matrix turned, and conjugated
+               | conj(formula)                          the conjugate, which of real numbers is themselves
                | primitive(argument, ..., parameter=value, ...) [ "[" k "]" ]
                | full(number, formula)                  the number everywhere, at the type of a value
                | places(formula, k)                     how far each element stands along dim k of a value's type
@@ -173,6 +174,8 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
             return Apply("T", (part(matrix),))
         case ast.Attribute(matrix, "H"):
             return Apply("T", (Apply("conjugate", (part(matrix),)),))
+        case ast.Call(ast.Name("conj"), [of], []):
+            return Apply("conjugate", (part(of),))
         case ast.Call(ast.Name("full"), [number, like], []):
             everywhere = part(number)
             if isinstance(everywhere, Number):

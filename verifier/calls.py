@@ -111,6 +111,12 @@ MATRIX_CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
             )
             for uv, full, part in ((True, True, None), (True, False, (0, 2)), (False, False, None))
         ]
+    )
+    + tuple(
+        [
+            call(operands, "_ _ _", algorithm=None, compute_uv=True, full_matrices=False, subset_by_index=None)
+            for operands in ("?[4,6,3]", "?[4,3,6]")
+        ]
     ),
     "tridiagonal": (call("?[4,3,3]", "_ _ _ _", lower=True), call("?[4,3,3]", "_ _ _ _", lower=False)),
     "ragged_dot_general": (

@@ -16,7 +16,8 @@ _KINDS: Final = ("FFT", "IFFT", "RFFT", "IRFFT")
 """By the numbers that JAX prints."""
 
 
-def _kind(site: Site) -> str:
+def kind(site: Site) -> str:
+    """Which transform: FFT, IFFT, RFFT or IRFFT."""
     value = required(site.parameters, "fft_type")
     number = _KINDS.index(name) if (name := str(value).rpartition(".")[2]) in _KINDS else integer(value, "fft_type")
     if not 0 <= number < len(_KINDS):
@@ -38,15 +39,15 @@ def _halved(lengths: Shape) -> Shape:
 
 def _scheme(site: Site) -> Scheme:
     """`[b,I,J] -> [b,K,L]`."""
-    kind, lengths, shape = _kind(site), sizes(site.parameters, "fft_lengths"), site.shapes[0]
+    how, lengths, shape = kind(site), sizes(site.parameters, "fft_lengths"), site.shapes[0]
     if not 0 < len(lengths) <= min(3, len(shape)):
         raise bad("fft_lengths", str(list(lengths)), f"one to three sizes, for the last of {len(shape)} dims")
-    before = _halved(lengths) if kind == "IRFFT" else lengths
-    after = _halved(lengths) if kind == "RFFT" else lengths
+    before = _halved(lengths) if how == "IRFFT" else lengths
+    after = _halved(lengths) if how == "RFFT" else lengths
     if shape[len(shape) - len(lengths) :] != before:
         raise refuse(
             "shape",
-            f"{kind} of lengths {list(lengths)} of {list(shape)}",
+            f"{how} of lengths {list(lengths)} of {list(shape)}",
             because=f"its last dims have sizes {list(before)}",
             help="pad or slice it first",
             place=Place("operand", 0),
@@ -58,16 +59,16 @@ def _scheme(site: Site) -> Scheme:
 
 def _dtypes(site: Site) -> tuple[str, ...]:
     (found,) = same_dtype(site)
-    kind = _kind(site)
-    if found not in (("f32", "f64") if kind == "RFFT" else ("c64", "c128")):
+    how = kind(site)
+    if found not in (("f32", "f64") if how == "RFFT" else ("c64", "c128")):
         raise refuse(
             "dtype",
-            f"{kind} of {found}",
-            because="it takes real numbers of 32 or 64 bits" if kind == "RFFT" else "it takes complex numbers",
+            f"{how} of {found}",
+            because="it takes real numbers of 32 or 64 bits" if how == "RFFT" else "it takes complex numbers",
             help="insert a convert_element_type",
             place=Place("operand", 0),
         )
-    return ({"RFFT": complex_dtype, "IRFFT": real_dtype}.get(kind, str)(found),)
+    return ({"RFFT": complex_dtype, "IRFFT": real_dtype}.get(how, str)(found),)
 
 
 def _fft(np: Any, p: Any, x: Any) -> Any:

@@ -19,6 +19,7 @@ from calculus.cotangents import cotangent_state
 from calculus.linearization import Linearized, differentiable, linearize
 from calculus.meshes import Mesh
 from calculus.primitives import TABLE
+from calculus.primitives.declaration import operand_names
 from calculus.primitives.differentials import ADJOINTS, DERIVATIVES
 from calculus.programs import Equation, Program
 from calculus.refusals import Refused
@@ -45,11 +46,25 @@ class Derived:
         assert not self.checker.refusals, self.checker.refusals[0][0].message
         self.equation.types = tuple(one for one in checked.types if isinstance(one, ArrayType))
         self.bench = Workbench(self.checker)
-        self.flows = [differentiable(type) for type in sample.operands]
+        self.flows = [differentiable(type) and self.written(position) for position, type in enumerate(sample.operands)]
         self.operands: list[Array] = [self.case.draw(position) for position in range(len(names))]
         if sample.primitive == "clamp":  # bounds in order: between bounds that are not there is nothing
             low, _, high = self.operands
             self.operands[0], self.operands[2] = np.minimum(low, high), np.maximum(low, high)
+        if sample.primitive == "cholesky":  # positive definite
+            (x,) = self.operands
+            self.operands[0] = x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(x.shape[-1])
+
+    def written(self, position: int) -> bool:
+        """Whether there is a derivative in an operand, and it is written; where there is in none, that is the
+        derivation's to say."""
+        primitive, site = self.case.primitive, self.case.sample.site
+        names, rows = operand_names(primitive, len(site.shapes)), primitive.derivatives_at(site)
+        signature = primitive.read(site)
+        linear = [one for one, _ in signature.linear_operands()]
+        some = bool(linear) or any(names[one] in rows for one in signature.nonlinear)
+        known = position in linear or names[position] in rows or position in signature.unseen
+        return not some or known
 
     def linearized(self) -> Linearized:
         return linearize(self.bench, self.checker.scope, self.program, self.flows)
@@ -90,10 +105,23 @@ def _turns(sample: Sample) -> bool:
 
 TRIED = [sample for sample in RUN if _written(sample)]
 TURNED = [sample for sample in TRIED if _turns(sample)]
-REAL = [sample for sample in TRIED if all(type.dtype_class != "c" for type in sample.operands)]
 
 #: the derivative is not that of the function, on purpose: rounding is passed through
 STRAIGHT = {"reduce_precision"}
+
+
+#: of these results each is as good as with its vectors turned by a phase: which one comes is the library's choice
+UP_TO_PHASE = {"eigh": (0,), "svd": (1, 2)}
+
+
+def turned(sample: Sample, number: int, vectors: Array, mine: Array, theirs: Array) -> Array:
+    """Their derivative of complex unit vectors without what turns them: the part along each, times i."""
+    if sample.kind != "c" or number not in UP_TO_PHASE.get(sample.primitive, ()):
+        return theirs
+    dim = -1 if number == 2 else -2
+    along = np.sum(np.conj(vectors) * (theirs - mine), axis=dim, keepdims=True)
+    found: Array = theirs - vectors * 1j * np.imag(along)
+    return found
 
 
 def quotient(derived: Derived, tangents: list[Array], step: float = 2.0**-18) -> list[Array]:
@@ -116,31 +144,32 @@ def quotient(derived: Derived, tangents: list[Array], step: float = 2.0**-18) ->
     ]
 
 
-@pytest.mark.parametrize("sample", REAL, ids=str)
+@pytest.mark.parametrize("sample", TRIED, ids=str)
 def test_a_row_is_the_derivative_of_its_kernel(sample: Sample) -> None:
     derived = Derived(sample)
     found = derived.linearized()
     tangents = derived.tangents()
-    residuals = evaluate(found.forward, derived.operands)[len(derived.equation.types) :]
+    count = len(derived.equation.types)
+    everything = evaluate(found.forward, derived.operands)
+    results, residuals = everything[:count], everything[count:]
     pushed = evaluate(found.linear, [*residuals, *tangents])
     if sample.primitive in STRAIGHT:
         np.testing.assert_array_equal(pushed, tangents)
         return
     narrow = any(type.dtype in ("f32", "c64") for type in derived.equation.types if isinstance(type, ArrayType))
     quotients = quotient(derived, tangents, 2.0**-6 if narrow else 2.0**-18)
-    flows = [
-        flows
-        for flows, type in zip(found.nonzero, derived.equation.types, strict=True)
-        if type is not None and differentiable(type)
-    ]
-    for theirs in [one for one, moves in zip(quotients, flows, strict=True) if not moves]:
-        assert not np.any(theirs)
-    quotients = [one for one, moves in zip(quotients, flows, strict=True) if moves]
-    for mine, theirs in zip(pushed, quotients, strict=True):
+    changing = [number for number, type in enumerate(derived.equation.types) if type and differentiable(type)]
+    mine = dict(zip([number for number in changing if found.nonzero[number]], pushed, strict=True))
+    for number, theirs in zip(changing, quotients, strict=True):
+        if number not in mine:
+            assert not np.any(theirs)
+            continue
+        theirs = turned(sample, number, results[number], mine[number], theirs)
         defined = np.isfinite(theirs)
         assert np.any(defined)
-        mine, theirs = mine[defined], theirs[defined]
-        np.testing.assert_allclose(mine, theirs, rtol=1e-3 if narrow else 1e-5, atol=1e-2 if narrow else 1e-5)
+        np.testing.assert_allclose(
+            mine[number][defined], theirs[defined], rtol=1e-3 if narrow else 1e-5, atol=1e-2 if narrow else 1e-5
+        )
 
 
 @pytest.mark.parametrize("sample", TURNED, ids=str)
@@ -172,8 +201,11 @@ def test_the_laws_cover_every_row() -> None:
     assert {*DERIVATIVES, *ADJOINTS} <= set(TABLE)
     tried = {sample.primitive for sample in TURNED}
     written = {name for name, one in TABLE.items() if one.derivative or one.adjoint}
-    assert written - tried - ZERO == set()
+    assert written - tried - ZERO - SAMPLED == set()
 
+
+#: held against JAX, in test_samples_against_jax.py
+SAMPLED = {"random_gamma"}
 
 ZERO = {"sign", "floor", "ceil", "round", "stop_gradient"}
 
@@ -188,7 +220,7 @@ def test_what_has_no_slope_has_no_tangent(sample: Sample) -> None:
 
 def test_a_wrong_row_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The laws can fail: the derivative of the cosine without its sign, and a slice put back one place off."""
-    cosine, slicing = (next(one for one in REAL if one.primitive == name) for name in ("cos", "slice"))
+    cosine, slicing = (next(one for one in TRIED if one.primitive == name) for name in ("cos", "slice"))
     monkeypatch.setitem(TABLE, "cos", replace(TABLE["cos"], derivative="g * sin(x)"))
     with pytest.raises(AssertionError):
         test_a_row_is_the_derivative_of_its_kernel(cosine)

@@ -13,9 +13,18 @@ from dataclasses import replace
 from typing import Final
 
 from calculus.primitives.declaration import Primitive, Site
-from calculus.primitives.differentials import elementwise, lookups, moving, reductions
+from calculus.primitives.differentials import (
+    elementwise,
+    factorizations,
+    fourier,
+    linear_algebra,
+    lookups,
+    moving,
+    reductions,
+    special,
+)
 
-_ROOMS: Final = (elementwise, lookups, moving, reductions)
+_ROOMS: Final = (elementwise, factorizations, fourier, linear_algebra, lookups, moving, reductions, special)
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     name: row for room in _ROOMS for name, row in room.DERIVATIVES.items()

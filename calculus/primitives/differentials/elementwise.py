@@ -59,6 +59,26 @@ def real_only(row: str) -> Callable[[Site], str]:
     return lambda site: "" if is_complex(site) else row
 
 
+def complex_sign(site: Site) -> str:
+    """Of a complex number z/|z|, which moves along the circle only: i z/|z| ∂arg z."""
+    if not is_complex(site):
+        return "0"
+    size = "abs(x)"
+    turn = f"imag(conj(result) * g) / select_n({size} == 0, {size}, full(1, {size}))"
+    return f"t = {turn}; result * complex(full(0, t), t)"
+
+
+def complex_size(site: Site) -> str:
+    """Of an absolute value: as the sign says, of a complex number the part along it."""
+    if not is_complex(site):
+        return "select_n(x >= 0, -g, g)"
+    long = DTYPES[site.dtypes[0] or "c64"][0]
+    return (
+        f"s = convert_element_type(result, new_dtype={long}, weak_type=False); "
+        "real(g * (conj(x) / select_n(s == 0, s, full(1, s))))"
+    )
+
+
 def conjugated(site: Site, position: int) -> str:
     """Of a conjugate: itself, or the real part where it was given reals."""
     return f"conj(g, input_dtype={site.parameters['input_dtype']})" if is_complex(site) else "real(g)"
@@ -76,18 +96,20 @@ DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     "sub": "x: g; y: -g",
     # nothing flows
     **dict.fromkeys(("stop_gradient", "floor", "ceil", "round"), "0"),
-    "sign": real_only("0"),
+    "sign": complex_sign,
     # elementwise
     "div": "y: -g * x * integer_pow(y, y=-2)",
     "rem": "x: g; y: -g * (sign(x / y) * floor(abs(x / y)))",
     "pow": power,
     "integer_pow": whole_power,
     "polynomial": polynomial,
-    "max": f"x: {higher('x > y')}; y: {higher('y > x')}",
-    "min": f"x: {higher('y > x')}; y: {higher('x > y')}",
-    "clamp": BOUNDED,
+    # complex numbers have no order that a derivative could follow
+    "max": real_only(f"x: {higher('x > y')}; y: {higher('y > x')}"),
+    "min": real_only(f"x: {higher('y > x')}; y: {higher('x > y')}"),
+    "clamp": real_only(BOUNDED),
     "atan2": "x: g * (y / (square(x) + square(y))); y: g * (-x / (square(x) + square(y)))",
-    "abs": real_only("select_n(x >= 0, -g, g)"),
+    "abs": complex_size,
+    "nextafter": "x: g",
     "square": "g * (2 * x)",
     "one_minus_square": "g * (-2 * x)",
     "sqrt": "g * (0.5 / result)",
