@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
@@ -41,13 +41,28 @@ def fresh() -> Variable:
     return f"%{next(_NUMBERS)}"
 
 
+class Piece(NamedTuple):
+    """What one equation contributes to a derived program, on names of its own: it is a function of the equation and of
+    the types around it alone (theorem `local`), so that equations that agree in those are derived, and judged, once.
+
+    names: those that stand for values from outside. known, linear: the equations, of either program. results: what
+    comes out, in the order that the derivation says."""
+
+    names: tuple[Atom, ...]
+    known: Sequence[Equation]
+    linear: Sequence[Equation]
+    results: tuple[Atom | None, ...]
+
+
 class Workbench:
-    """What the builders of one derivation share: the checker that judges, and what was derived of bodies so far.
+    """What the builders of one derivation share: the checker that judges, and what was derived of bodies so far, and of
+    equations (`pieces`, by all that they are a function of).
     assumed: the custom rules that are not printed, and are taken to be the derivatives of their bodies."""
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         self.derived: dict[Hashable, object] = {}
+        self.pieces: dict[Hashable, Piece] = {}
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
@@ -140,6 +155,19 @@ class Builder:
         """An equation that is judged already, under its own names."""
         self.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
         self.equations.append(equation)
+
+    def copy(self, equations: Iterable[Equation], names: dict[Atom, Atom]) -> None:
+        """Equations that are judged already, at these types in this scope, on other values and under new names, which
+        `names` then tells. Those that come from no line stand on the one that is being derived from."""
+        types, line, made = self.types, self.line, self.equations
+        for equation in equations:
+            binders = tuple([fresh() for _ in equation.binders])
+            for old, new, type in zip(equation.binders, binders, equation.types, strict=True):
+                names[old] = new
+                types[new] = type  # type: ignore[assignment]
+            inputs = tuple([names.get(atom, atom) for atom in equation.inputs])
+            place = equation.line or line
+            made.append(Equation(equation.primitive, equation.parameters, inputs, binders, equation.types, place))
 
     def one(
         self,

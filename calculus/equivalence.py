@@ -5,7 +5,8 @@ Every value gets a number, by what computes it: the primitive, its parameters, t
 and dead code do not count. Nor do: a transpose after or before a contraction, which only names its dims otherwise; the
 order of the summands of a cotangent (`add_any`) or of two factors; whether a sum, a broadcast over dims of size 1 or a
 reshape writes a change of shape; whether a call or a rematerialised body is inlined; whether what a loop does not
-change is computed in it; in which order a loop's carries or a body's inputs stand. Types count, everywhere.
+change is computed in it; in which order a loop's carries or a body's inputs stand; whether a number stands where it is
+used or is first brought to a type of its own. Types count, everywhere else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Final, NamedTuple
 
 from calculus.loops import scan_parts
 from calculus.parameters import integer
+from calculus.primitives import TABLE
+from calculus.primitives.elementwise import aligned
 from calculus.programs import (
     Atom,
     Braces,
@@ -39,6 +42,10 @@ _UNSAID: Final = frozenset({
 _INLINE: Final = ("jit", "pjit", "closed_call", "core_call", "remat", "checkpoint", "remat2", "custom_jvp_call")
 _COMMUTE: Final = frozenset({"add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne"})
 _KEEP: Final = frozenset({"reshape", "squeeze", "expand_dims", "broadcast_in_dim", "reduce_sum"})
+_SPREAD: Final = frozenset(
+    {"pvary", "preduced", "reshard", "copy", "reshape", "squeeze", "expand_dims", "broadcast_in_dim"}
+)
+"""What leaves a number that is the same everywhere the same number everywhere."""
 _IDLE: Final = frozenset({"reshard", "copy", "convert_element_type", "slice", *_KEEP})
 """What changes nothing where it does not change the type."""
 
@@ -50,13 +57,13 @@ def equivalent(one: Program, other: Program) -> bool:
 
 def difference(one: Program, other: Program) -> str:
     """What keeps two programs from being the same; empty where nothing does."""
-    left_types, right_types = ((*program.constant_types, *program.input_types) for program in (one, other))
-    if list(map(_plain, left_types)) != list(map(_plain, right_types)):
-        return f"inputs {_listed(left_types)} and {_listed(right_types)}"
+    given, wanted = ((*each.constant_types, *each.input_types) for each in (one, other))
+    if [_plain(type) for type in given] != [_plain(type) for type in wanted]:
+        return f"inputs {_listed(given)} and {_listed(wanted)}"
     if len(one.outputs) != len(other.outputs):
         return f"{len(one.outputs)} and {len(other.outputs)} results"
     numbers = Numbering()
-    inputs = [numbers.of(Key("input", _plain(type), place)) for place, type in enumerate(left_types)]
+    inputs = [numbers.of(Key("input", _plain(type), place)) for place, type in enumerate(given)]
     left, right = (numbers.results(program, inputs) for program in (one, other))
     for index, (mine, theirs) in enumerate(zip(left, right, strict=True)):
         if mine != theirs:
@@ -120,7 +127,8 @@ class Numbering:
 
     def equation(self, equation: Equation, operands: list[int]) -> list[int]:
         """The numbers of an equation's results."""
-        name, types = equation.primitive, [_plain(type) for type in equation.types]
+        name = equation.primitive.removesuffix("_p")  # so do some releases print what others print without it
+        types = [_plain(type) for type in equation.types]
         if name in _INLINE:
             inner = next((found for key in _BODIES if (found := body(equation.parameters.get(key))) is not None), None)
             if inner is not None:
@@ -133,11 +141,15 @@ class Numbering:
             return [self.transposed(operands[0], _integers(equation.parameters["permutation"]), types[0])]
         if name in _IDLE and self.keys[operands[0]].type == types[0]:
             return operands[:1]
+        if name in _SPREAD and (number := self.spread(operands[0], types[0])) is not None:
+            return [number]
         if name in _KEEP and self.keeps(equation, operands[0]):
             name = "reshard" if self.shape(operands[0]) == _shape(types[0]) else "reshape"
             return [self.of(Key(name, types[0], (), tuple(operands)))]
         if name == "add_any":
             operands = [part for operand in operands for part in self.summands(operand)]
+        if name in TABLE and TABLE[name].scheme is aligned:
+            operands = self.plain(operands)
         ordered = tuple(sorted(operands) if name in _COMMUTE else operands)
         rows = () if name == "reshard" else _rows(equation.parameters)
         return [
@@ -147,6 +159,22 @@ class Numbering:
     def shape(self, number: int) -> tuple[Hashable, ...]:
         """The shape of a value."""
         return _shape(self.keys[number].type)
+
+    def spread(self, operand: int, type: Hashable) -> int | None:
+        """A number at another type: itself, unless what pends there would count it once for each device."""
+        key = self.keys[operand]
+        if key.what != "literal" or not (isinstance(type, ArrayType) and isinstance(key.type, ArrayType)):
+            return None
+        if type.unreduced != key.type.unreduced or type.dtype != key.type.dtype:
+            return None
+        return self.of(key._replace(type=type))
+
+    def plain(self, operands: Sequence[int]) -> list[int]:
+        """Operands of an elementwise operation: a number beside other values is a number without dims or states."""
+        if all(self.keys[operand].what == "literal" for operand in operands):
+            return list(operands)
+        found = [self.spread(operand, _lone(self.keys[operand].type)) for operand in operands]
+        return [operand if number is None else number for operand, number in zip(operands, found, strict=True)]
 
     def keeps(self, equation: Equation, operand: int) -> bool:
         """Whether a change of shape keeps the elements: a sum and a broadcast do if dims of size 1 go and come."""
@@ -209,21 +237,36 @@ class Numbering:
         return self.of(Key("transpose", type, order, (operand,)))
 
     def scan(self, equation: Equation, operands: Sequence[int], types: Sequence[Hashable]) -> list[int]:
-        """A loop: what it does not change is itself inside, or copies outside; a carry is known by where it starts."""
+        """A loop: what it does not change is itself inside, or copies outside; a carry is known by where it starts and
+        how it goes on."""
         inner = body(equation.parameters["jaxpr"])
         assert inner is not None
         held, count = scan_parts(equation.parameters, len(operands), len(equation.binders))
         how = str(equation.parameters["length"]), str(equation.parameters.get("reverse"))
         bound = [_plain(type) for type in (*inner.constant_types, *inner.input_types)]
-        inside = [*operands[:held]]
-        for position, (operand, type) in enumerate(zip(operands[held:], bound[held:], strict=True)):
-            key = self.keys[operand]
-            if position >= count and key.what == "copies":
-                inside.append(key.operands[0])
-            else:
-                inside.append(self.of(Key("carry" if position < count else "slice", type, how, (operand,))))
-        carries = inside[held : held + count]
-        ends = self.results(inner, inside)
+        slices = [
+            self.keys[operand].operands[0]
+            if self.keys[operand].what == "copies"
+            else self.of(Key("slice", type, how, (operand,)))
+            for operand, type in zip(operands[held + count :], bound[held + count :], strict=True)
+        ]
+        labels: list[tuple[int, ...]] = [()] * count
+        live = _live(inner, held, count, [index for index, name in enumerate(equation.binders) if name != "_"])
+        while True:  # carries that start alike are one, until they are seen to go on otherwise
+            carries = [
+                self.of(Key("carry", type, (how, label), (operand,)))
+                for operand, type, label in zip(operands[held:], bound[held:], labels, strict=False)
+            ]
+            ends = self.results(inner, [*operands[:held], *carries, *slices])
+            goes_on: dict[int, set[int]] = {}
+            for index in live:
+                goes_on.setdefault(carries[index], set()).add(ends[index])
+            if all(len(ways) == 1 for ways in goes_on.values()):
+                break
+            labels = [
+                (*label, end) if len(goes_on.get(carry, ())) > 1 else label
+                for label, carry, end in zip(labels, carries, ends, strict=False)
+            ]
         found = []
         for index, (end, type) in enumerate(zip(ends, types, strict=True)):
             needed = {carries[index]} if index < count else set[int]()
@@ -234,7 +277,7 @@ class Numbering:
                     waiting.append(ends[carries.index(carry)])
             steps = tuple(sorted((carry, ends[carries.index(carry)]) for carry in needed))
             kind = "last" if index < count else "stacked"
-            if kind == "stacked" and self.free[end].isdisjoint(inside[held:]):
+            if kind == "stacked" and self.free[end].isdisjoint([*carries, *slices]):
                 found.append(self.of(Key("copies", type, (), (end,))))
                 continue
             found.append(self.of(Key(kind, type, (how, steps), (end,)), operands))
@@ -254,6 +297,8 @@ class Numbering:
         key, wanted = self.keys[number], _plain(type)
         if key.what == back and self.keys[key.operands[0]].type == wanted:
             return key.operands[0]
+        if (spread := self.spread(number, wanted)) is not None:
+            return spread
         return self.of(Key(way, wanted, (), (number,)))
 
     def cond(self, equation: Equation, operands: Sequence[int], types: Sequence[Hashable]) -> list[int]:
@@ -285,6 +330,27 @@ _BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 def _plain(type: Type | None) -> Hashable:
     return type.canonical if isinstance(type, ArrayType) else type
+
+
+def _live(inner: Program, held: int, count: int, results: Sequence[int]) -> set[int]:
+    """Which carries of a loop the results that are used depend on."""
+    carries = {name: index for index, name in enumerate((*inner.constants, *inner.inputs)[held : held + count])}
+    reached: set[Atom] = set()
+    wanted, live = list(results), set[int]()
+    while wanted:
+        reached.update(inner.outputs[index] for index in wanted)
+        for equation in reversed(inner.equations):
+            if not reached.isdisjoint(equation.binders):
+                reached.update(equation.inputs)
+        fresh = {carries[atom] for atom in reached if atom in carries} | {index for index in wanted if index < count}
+        wanted = sorted(fresh - live)
+        live |= fresh
+    return live
+
+
+def _lone(type: Hashable) -> Hashable:
+    """The type of one number of this dtype."""
+    return array_type(type.dtype) if isinstance(type, ArrayType) else type
 
 
 def _shape(type: Hashable) -> tuple[Hashable, ...]:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from calculus.building import Builder
 from calculus.cotangents import cotangent
-from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, Places, Star, Zeros
+from calculus.fitting import fitted
+from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, PlacedLike, Places, Star, Zeros
+from calculus.meshes import AxisMode
 from calculus.parameters import integer
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site, operand_names
@@ -130,14 +132,14 @@ class Evaluation:
             wanted = (type,) if count == 1 else self.targets if count == len(self.targets) else (None,) * count
             if any(isinstance(argument, Zeros) and argument.along for argument in formula.arguments):
                 wanted = (self.type_of(atoms[0]),)  # what is added to pending zeros stays pending
-            self.done[whole] = builder.rather(primitive, atoms, parameters, wanted)
+            self.done[whole] = fitted(builder, primitive, atoms, parameters, wanted)
         return self.done[whole]
 
     def spelled(self, formula: Apply, types: Sequence[ArrayType]) -> tuple[str, Parameters]:
         """The primitive of an application, and its parameters; those of matrices follow from their ranks."""
         rank = types[0].rank if types else 0
         batch = tuple(range(rank - 2))
-        rows: dict[str, Value] = dict(formula.parameters)
+        rows: dict[str, Value] = {name: self.placed(value) for name, value in formula.parameters}
         if formula.primitive == "@":
             rows["dimension_numbers"] = ([rank - 1], [rank - 2]), (list(batch), list(batch))
             rows |= {"precision": None, "preferred_element_type": Word(DTYPES[types[0].dtype][0])}
@@ -146,7 +148,16 @@ class Evaluation:
             return "transpose", Parameters((("permutation", (*batch, rank - 1, rank - 2)),))
         if formula.primitive == "conjugate":
             return "conj", Parameters((("input_dtype", Word(DTYPES[types[0].dtype][0])),))
-        return formula.primitive, Parameters(formula.parameters)
+        return formula.primitive, Parameters(tuple(rows.items()))
+
+    def placed(self, value: Value) -> Value:
+        """A parameter, a placement put in where it is one: none where no axis of the mesh is explicit."""
+        if not isinstance(value, PlacedLike):
+            return value
+        type = cotangent(self.type_of(self.names[value]))
+        assert isinstance(type, ArrayType)
+        explicit = any(axis.mode is AxisMode.EXPLICIT for axis in self.known.mesh.axes)
+        return self.known.sharding(type) if explicit else None
 
     def several(self, primitive: str, parameters: Parameters, atoms: Sequence[Atom]) -> int:
         """How many results an application has."""

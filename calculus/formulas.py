@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from calculus.programs import NO_PARAMETERS, Call, Equation, Program, Value, Word
+from calculus.programs import NO_PARAMETERS, Call, Equation, Program, Real, Value, Word
 from calculus.types import array_type
 
 
@@ -98,6 +98,12 @@ class Zeros:
 
     like: str
     along: str = ""
+
+
+class PlacedLike(Word):
+    """A parameter that is the placement of the cotangent of the value so named, which an evaluation puts in."""
+
+    __slots__ = ()
 
 
 Formula: TypeAlias = "Name | Star | Number | Full | Places | Zeros | Apply"
@@ -190,7 +196,8 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
             return Zeros(like, along)
         case ast.Call(ast.Name(primitive), arguments, keywords):
             parameters = tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords)
-            return Apply(primitive.replace("scatter_", "scatter-"), tuple(part(one) for one in arguments), parameters)
+            name = f"scatter-{primitive.removeprefix('scatter_')}" if primitive.startswith("scatter_") else primitive
+            return Apply(name, tuple(part(one) for one in arguments), parameters)
         case ast.Subscript(several, ast.Constant(int() as item)):
             applied = part(several)
             if isinstance(applied, Apply):
@@ -200,7 +207,7 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
 
 def _value(tree: ast.expr, text: str) -> Value:
     """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` is
-    the body that adds two numbers."""
+    the body that adds two numbers, `sharding(x)` the placement of the cotangent of the value so named."""
     match tree:
         case ast.Constant(None | bool() | int() as value):
             return value
@@ -212,8 +219,12 @@ def _value(tree: ast.expr, text: str) -> Value:
             return -value
         case ast.Tuple(items):
             return tuple(_value(item, text) for item in items)
+        case ast.Constant(float() as value):
+            return Real(repr(value))
         case ast.Call(ast.Name("sum_of"), [ast.Name(dtype)], []):
             return _sum_of(dtype)
+        case ast.Call(ast.Name("sharding"), [ast.Name(like)], []):
+            return PlacedLike(like)
         case ast.Call(ast.Name(name), [], keywords):
             return Call(name, (), tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords))
     raise ValueError(f"{ast.unparse(tree)!r} in {text!r} is no parameter")
@@ -224,3 +235,19 @@ def _sum_of(dtype: str) -> Program:
     number = array_type(dtype)
     added = Equation("add", NO_PARAMETERS, ("a", "b"), ("c",), (number,))
     return Program((), (), ("a", "b"), (number, number), (added,), ("c",))
+
+
+def spelled(value: Value) -> str:
+    """A parameter's value as a formula has it. Raises `ValueError` where it is none that can be written there."""
+    match value:
+        case None | bool() | int():
+            return repr(value)
+        case Real():
+            return str(float(value)) if float(value) == float(value) else "nan"
+        case str():
+            return repr(str(value))
+        case tuple() | list():
+            return f"({''.join(f'{spelled(item)}, ' for item in value)})"
+        case Call(name, (), keywords):
+            return f"{name}({', '.join(f'{key}={spelled(item)}' for key, item in keywords)})"
+    raise ValueError(f"{value!r} has no place in a formula")

@@ -9,7 +9,7 @@ from calculus.cotangents import cotangent
 from calculus.linearization import differentiable, linearize
 from calculus.programs import Atom, Program
 from calculus.refusals import Place, refuse
-from calculus.transposition import transpose
+from calculus.transposition import Transposer
 from calculus.types import ArrayType, Type
 
 
@@ -45,6 +45,28 @@ def vjp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
     return _finished(builder, program, wrt, seeds, residuals, results)
 
 
+def jvp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
+    """The program that takes the inputs, and then a tangent for each of some of them, to the results and the tangents
+    of those results that can have one. A tangent has the type of its primal. Refuses like `gradient`."""
+    builder, residuals, results = _forward(program, bench, wrt)
+    held, types = len(program.constants), _inputs(program)
+    inputs = list(builder.types)[: len(types)]
+    linearized = linearize(bench, bench.checker.scope, program, _chosen(program, wrt))
+    keep = len(builder.equations)
+    tangents = {index: builder.input(types[held + index]) for index in wrt}
+    found = iter(builder.inline(linearized.linear, [*residuals, *(tangents[index] for index in sorted(tangents))]))
+    pushed: list[Atom] = []
+    for result, flows in zip(results, linearized.nonzero, strict=True):
+        type = builder.type_of(result)
+        if flows:
+            pushed.append(next(found))
+        elif differentiable(type):
+            assert isinstance(type, ArrayType)
+            pushed.append(builder.full(0, type))
+    made = builder.program([*inputs, *(tangents[index] for index in wrt)], (*results, *pushed), keep=keep)
+    return _with_constants(made, held)
+
+
 def _inputs(program: Program) -> tuple[Type, ...]:
     return tuple(type for type in (*program.constant_types, *program.input_types) if type is not None)
 
@@ -52,7 +74,7 @@ def _inputs(program: Program) -> tuple[Type, ...]:
 def _forward(
     program: Program, bench: Workbench, wrt: Sequence[int]
 ) -> tuple[Builder, tuple[Atom, ...], tuple[Atom, ...]]:
-    """The forward program, inlined: the builder, the residuals and the results."""
+    """The forward program: the builder, the residuals and the results."""
     held = len(program.constants)
     types = _inputs(program)
     for index in wrt:
@@ -68,10 +90,12 @@ def _forward(
     nonzero = _chosen(program, wrt)
     linearized = linearize(bench, bench.checker.scope, program, nonzero)
     builder = Builder(bench, bench.checker.scope)
-    inputs = [builder.input(type) for type in types]
-    found = builder.inline(linearized.forward, inputs)
-    count = len(found) - len(linearized.residuals)
-    return builder, found[count:], found[:count]
+    forward = linearized.forward
+    builder.types.update(zip(forward.inputs, types, strict=True))
+    for equation in forward.equations:
+        builder.again(equation)
+    count = len(forward.outputs) - len(linearized.residuals)
+    return builder, forward.outputs[count:], forward.outputs[:count]
 
 
 def _chosen(program: Program, wrt: Sequence[int]) -> tuple[bool, ...]:
@@ -88,22 +112,28 @@ def _finished(
     linearized = linearize(builder.bench, builder.scope, program, nonzero)
     keep = len(builder.equations)
     flowing = [seed for seed, flows in zip(seeds, linearized.nonzero, strict=True) if flows]
-    linear = (False,) * len(linearized.residuals) + (True,) * (len(linearized.linear.inputs) - len(residuals))
-    transposed = transpose(
-        builder.bench, builder.scope, linearized.linear, linear, [seed is not None for seed in flowing]
-    )
-    found = iter(builder.inline(transposed.program, [*residuals, *(seed for seed in flowing if seed is not None)]))
-    came = iter(transposed.nonzero)
+    linear = linearized.linear
+    wanted = linear.inputs[len(residuals) :]
+    walk = Transposer(builder.bench, builder.scope, builder)
+    builder.types.update(zip(wanted, linear.input_types[len(residuals) :], strict=True))  # type: ignore[arg-type]
+    walk.walk(linear, wanted, flowing)
+    found = iter(wanted)
     held, types = len(program.constants), _inputs(program)
     gradients: dict[int, Atom] = {}
     for position, flows in enumerate(nonzero):
         if flows:
             target = cotangent(types[position])
             assert isinstance(target, ArrayType)
-            gradients[position - held] = next(found) if next(came) else builder.full(0, target)
+            came = walk.cotangents.get(next(found))
+            gradients[position - held] = builder.full(0, target) if came is None else came
     count = held + len(program.inputs)
     inputs = list(builder.types)[:count] + [seed for seed in seeds if results and isinstance(seed, str)]
     made = builder.program(inputs, (*results, *(gradients[index] for index in wrt)), keep=keep)
+    return _with_constants(made, held)
+
+
+def _with_constants(made: Program, held: int) -> Program:
+    """A program whose first inputs are constants."""
     return Program(
         made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], made.equations,
         made.outputs,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Piece, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
 from calculus.evaluation import Evaluation, Use, named
@@ -84,7 +84,8 @@ class Linearizer:
         return [one for one, _ in pairs], [one for _, one in pairs]
 
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
-        """The results of one equation, and their tangents."""
+        """The results of one equation, and their tangents. What was derived of an equation like it is not derived
+        again."""
         if equation.cell is not None:
             raise refuse(
                 "unmodelled-construct",
@@ -95,6 +96,35 @@ class Linearizer:
         if all(tangent is None for tangent in tangents):
             results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
             return results, [None] * len(results)
+        known, linear = self.known, self.linear
+        key = (
+            "linear", self.scope, equation.primitive, equation.parameters, equation.types,
+            *[atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals],
+            *[atom if atom is None or isinstance(atom, Literal) else linear.type_of(atom) for atom in tangents],
+        )  # fmt: skip
+        piece = self.bench.pieces.get(key)
+        if piece is None:
+            piece = self.bench.pieces[key] = self.piece(equation, primals, tangents)
+        names = dict(zip(piece.names, (*primals, *(atom for atom in tangents if atom is not None)), strict=True))
+        known.copy(piece.known, names)
+        linear.copy(piece.linear, names)
+        found = [None if atom is None else names.get(atom, atom) for atom in piece.results]
+        return found[: len(equation.binders)], found[len(equation.binders) :]  # type: ignore[return-value]
+
+    def piece(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Piece:
+        """What an equation contributes where values have the types of these: its results, then their tangents."""
+        walk = Linearizer(self.bench, self.scope)
+        inputs = [atom if isinstance(atom, Literal) else walk.known.input(self.known.type_of(atom)) for atom in primals]
+        flowing = [
+            atom if atom is None or isinstance(atom, Literal) else walk.linear.input(self.linear.type_of(atom))
+            for atom in tangents
+        ]
+        results, pushed = walk.derived(equation, inputs, flowing)
+        names = (*inputs, *(atom for atom in flowing if atom is not None))
+        return Piece(names, walk.known.equations, walk.linear.equations, (*results, *pushed))
+
+    def derived(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
+        """The results of one equation and their tangents, by its row or its rule."""
         primitive = TABLE.get(equation.primitive)
         if primitive is not None:
             return self.table(primitive, equation, primals, tangents)

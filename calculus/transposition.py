@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Piece, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, named
@@ -77,12 +77,53 @@ class Transposer:
         """Add to the cotangent of a value, if it is linear."""
         if ct is None or isinstance(atom, Literal) or atom not in self.linear:
             return
-        ct = self.builder.at(ct, cotangent(self.builder.type_of(atom)))
+        self._sum(atom, self.builder.at(ct, cotangent(self.builder.type_of(atom))))
+
+    def _sum(self, atom: Variable, ct: Atom) -> None:
         before = self.cotangents.get(atom)
         self.cotangents[atom] = ct if before is None else self.builder.one("add_any", (before, ct))
 
     def pull(self, equation: Equation, cts: Sequence[Atom | None]) -> None:
-        """Bring the cotangents of an equation's results to its operands."""
+        """Bring the cotangents of an equation's results to its operands. What was derived of an equation like it is not
+        derived again."""
+        builder, linear = self.builder, self.linear
+        key = (
+            "transposed", self.scope, equation.primitive, equation.parameters, equation.types,
+            *[
+                atom if isinstance(atom, Literal) else (builder.type_of(atom), atom in linear)
+                for atom in equation.inputs
+            ],
+            *[ct if ct is None or isinstance(ct, Literal) else builder.type_of(ct) for ct in cts],
+        )  # fmt: skip
+        piece = self.bench.pieces.get(key)
+        if piece is None:
+            piece = self.bench.pieces[key] = self.piece(equation, cts)
+        names = dict(zip(piece.names, (*equation.inputs, *(ct for ct in cts if ct is not None)), strict=True))
+        builder.copy(piece.known, names)
+        for atom, found in zip(equation.inputs, piece.results, strict=True):
+            if found is not None:
+                self._sum(atom, names.get(found, found))  # type: ignore[arg-type]
+
+    def piece(self, equation: Equation, cts: Sequence[Atom | None]) -> Piece:
+        """What the transpose of an equation contributes where values have the types of these: what comes to each
+        operand."""
+        walk = Transposer(self.bench, self.scope)
+        types, builder = self.builder.type_of, walk.builder
+        operands = tuple(atom if isinstance(atom, Literal) else builder.input(types(atom)) for atom in equation.inputs)
+        flowing = [ct if ct is None or isinstance(ct, Literal) else builder.input(types(ct)) for ct in cts]
+        binders = tuple(builder.input(types(binder)) for binder in equation.binders)
+        walk.linear.update(binders)
+        walk.linear.update(
+            name
+            for name, atom in zip(operands, equation.inputs, strict=True)
+            if isinstance(name, str) and atom in self.linear
+        )
+        walk.derived(Equation(equation.primitive, equation.parameters, operands, binders, equation.types), flowing)
+        came = tuple(None if isinstance(name, Literal) else walk.cotangents.get(name) for name in operands)
+        return Piece((*operands, *(ct for ct in flowing if ct is not None)), builder.equations, (), came)
+
+    def derived(self, equation: Equation, cts: Sequence[Atom | None]) -> None:
+        """Bring the cotangents of an equation's results to its operands, by its declaration or its rule."""
         primitive = TABLE.get(equation.primitive)
         if primitive is not None:
             self.table(primitive, equation, cts)

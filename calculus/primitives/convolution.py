@@ -22,7 +22,7 @@ Dims: TypeAlias = "tuple[Factor, ...]"
 """The factors of one dim."""
 
 
-class _Numbers(NamedTuple):
+class Numbers(NamedTuple):
     """What `ConvDimensionNumbers` says: dim numbers, the batch first, then the features, then the spatial dims; of the
     kernel the features of the output, then those of the input."""
 
@@ -31,7 +31,8 @@ class _Numbers(NamedTuple):
     output: tuple[int, ...]
 
 
-def _numbers(parameters: Parameters, rank: int) -> _Numbers:
+def numbers_of(parameters: Parameters, rank: int) -> Numbers:
+    """The dim numbers of a convolution of arrays of this rank. Refuses `bad-parameter` where they are not that."""
     value = required(parameters, _NUMBERS)
     if not isinstance(value, Call) or value.name != "ConvDimensionNumbers":
         raise bad(_NUMBERS, value, "ConvDimensionNumbers(...)")
@@ -42,7 +43,7 @@ def _numbers(parameters: Parameters, rank: int) -> _Numbers:
             raise bad(_NUMBERS, f"{name}={found}", f"{name} with each of {max(rank, 2)} dims")
         return found
 
-    return _Numbers(named("lhs_spec"), named("rhs_spec"), named("out_spec"))
+    return Numbers(named("lhs_spec"), named("rhs_spec"), named("out_spec"))
 
 
 def _scheme(site: Site) -> Scheme:
@@ -56,7 +57,7 @@ def _scheme(site: Site) -> Scheme:
             because="both have two dims beside the spatial ones",
             place=Place("operand", 1),
         )
-    numbers = _numbers(site.parameters, len(shape))
+    numbers = numbers_of(site.parameters, len(shape))
     role = gathered_by(site)
     sizes: list[Dim] = []
     roles: dict[Factor, str] = {}
@@ -73,7 +74,7 @@ def _scheme(site: Site) -> Scheme:
         each[indices[0]], each[indices[1]] = first, second
     along: dict[Factor, int] = {}
     spatial = zip(*(indices[2:] for indices in numbers), strict=True)
-    for slide, (left, right, result) in zip(_slides(site, numbers), spatial, strict=True):
+    for slide, (left, right, result) in zip(slides_of(site, numbers), spatial, strict=True):
         found = factors(slide, places(slide, printed_size(site, result)), add, role, operand=True)
         input[left], window[right], output[result] = found.base, found.window, found.result
         if found.looked is not None:
@@ -81,7 +82,8 @@ def _scheme(site: Site) -> Scheme:
     return Scheme((tuple(input), tuple(window)), (tuple(output),), sizes, roles, along)
 
 
-def _slides(site: Site, numbers: _Numbers) -> list[Slide]:
+def slides_of(site: Site, numbers: Numbers) -> list[Slide]:
+    """The windows along each spatial dim."""
     shape, kernel = site.shapes
     return slides(
         site,
@@ -91,7 +93,7 @@ def _slides(site: Site, numbers: _Numbers) -> list[Slide]:
     )
 
 
-def _groups(parameters: Parameters) -> tuple[int, int]:
+def groups_of(parameters: Parameters) -> tuple[int, int]:
     """How many groups of features there are, and how many of the batch."""
     names = ("feature_group_count", "batch_group_count")
     features, batch = (integer(required(parameters, name), name) for name in names)
@@ -100,12 +102,12 @@ def _groups(parameters: Parameters) -> tuple[int, int]:
     return features, batch
 
 
-def _ends(site: Site, numbers: _Numbers, add: Add, role: str) -> tuple[tuple[Dims, Dims], ...]:
+def _ends(site: Site, numbers: Numbers, add: Add, role: str) -> tuple[tuple[Dims, Dims], ...]:
     """The factors of the two dims that are not spatial, of the input, of the kernel and of the output."""
     shape, kernel = site.shapes
     batch, inputs = (shape[dim] for dim in numbers.input[:2])
     outputs, within = (kernel[dim] for dim in numbers.kernel[:2])
-    of_features, of_batch = _groups(site.parameters)
+    of_features, of_batch = groups_of(site.parameters)
     groups = max(of_features, of_batch)
     if _part(inputs, of_features, "features") != within:
         raise refuse(
@@ -150,11 +152,11 @@ def _counted(groups: int) -> str:
 
 def _convolution(np: Any, p: Any, x: Any, kernel: Any) -> Any:
     """Each element of the window by itself: what it meets at all places, and all of these added up."""
-    numbers = _numbers(p, x.ndim)
+    numbers = numbers_of(p, x.ndim)
     site = Site(p, (x.shape, kernel.shape), tuple(SHORT_NAMES[each.dtype.name] for each in (x, kernel)), ())
     dtype = np.dtype(DTYPES[product_dtype(site)[0]][0])
     common = np.result_type(x, kernel, dtype)
-    of_features, of_batch = _groups(p)
+    of_features, of_batch = groups_of(p)
     groups = max(of_features, of_batch)
     x, kernel = x.transpose(numbers.input).astype(common), kernel.transpose(numbers.kernel).astype(common)
     rows, columns, within = x.shape[0] // of_batch, kernel.shape[0] // groups, kernel.shape[1]
@@ -162,7 +164,7 @@ def _convolution(np: Any, p: Any, x: Any, kernel: Any) -> Any:
         x = x.reshape(groups, rows, within, *x.shape[2:])
     else:
         x = np.moveaxis(x.reshape(rows, groups, within, *x.shape[2:]), 1, 0)
-    window, each = kernel.shape[2:], _slides(site, numbers)
+    window, each = kernel.shape[2:], slides_of(site, numbers)
     kernel = kernel.reshape(groups, 1, columns, within, *window)
     x = spread(np, x, each, 0)[:, :, None]
     found = [places(slide, None) for slide in each]
@@ -176,10 +178,10 @@ def _convolution(np: Any, p: Any, x: Any, kernel: Any) -> Any:
 
 def _shared(p: Parameters, shapes: tuple[Shape, ...], blocks: tuple[Shape, ...]) -> Parameters:
     """The parameters for blocks: where the groups are divided among devices, each has some of them."""
-    numbers = _numbers(p, len(shapes[0]))
+    numbers = numbers_of(p, len(shapes[0]))
     cuts = (0, numbers.input[0]), (0, numbers.input[1]), (1, numbers.kernel[0])
     batch, inputs, outputs = ((shapes[operand][dim], blocks[operand][dim]) for operand, dim in cuts)
-    of_features, of_batch = _groups(p)
+    of_features, of_batch = groups_of(p)
 
     def share(groups: int, one: tuple[Dim, Dim], other: tuple[Dim, Dim]) -> int:
         parts = [_part(whole, block, "") for whole, block in (one, other) if isinstance(block, int) and block]

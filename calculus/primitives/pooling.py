@@ -22,7 +22,7 @@ _REDUCED: Final = ("window_strides", "base_dilation", "window_dilation")
 _CHOSEN: Final = ("window_strides", "", "")
 
 
-def _slides(site: Site, shape: Shape, names: Sequence[str] = _REDUCED) -> list[Slide]:
+def slides_of(site: Site, shape: Shape, names: Sequence[str] = _REDUCED) -> list[Slide]:
     """The windows along each dim of an array of this shape. None is empty."""
     windows = sizes(site.parameters, "window_dimensions")
     if len(windows) != len(shape) or 0 in windows:
@@ -65,7 +65,7 @@ class _Windows:
 def _pooled(role: str) -> Callable[[Site], Scheme]:
     def scheme(site: Site) -> Scheme:
         """`[(i j)] -> [i]`, j reduced."""
-        windows = _Windows(_slides(site, site.shapes[0]), role, lambda dim: printed_size(site, dim))
+        windows = _Windows(slides_of(site, site.shapes[0]), role, lambda dim: printed_size(site, dim))
         return windows.scheme([windows.base], [windows.result])
 
     return scheme
@@ -82,13 +82,15 @@ def _gathered(site: Site) -> Scheme:
             because="each element has a tangent",
             place=Place("operand", 1),
         )
-    windows = _Windows(_slides(site, first), "whole", lambda dim: printed_size(site, dim))
+    windows = _Windows(slides_of(site, first), "whole", lambda dim: printed_size(site, dim))
     return windows.scheme([windows.base] * 2, [windows.result])
 
 
 def _scattered(site: Site, source: Shape, operand: Shape) -> _Windows:
     """Windows of the operand, one for each element of the source."""
-    windows = _Windows(_slides(site, operand, _CHOSEN), "whole", lambda dim: source[dim] if dim < len(source) else None)
+    windows = _Windows(
+        slides_of(site, operand, _CHOSEN), "whole", lambda dim: source[dim] if dim < len(source) else None
+    )
     if windows.shape != source:
         raise refuse(
             "shape",
@@ -132,7 +134,7 @@ def _scatter_joins(site: Site) -> str:
 
 def _seen(np: Any, p: Any, x: Any, fill: Any, names: Sequence[str] = _REDUCED) -> list[Any]:
     """The elements of windows, in order: of each, an array over all places."""
-    each = _slides(Site(p, (x.shape,), (None,), ()), x.shape, names)
+    each = slides_of(Site(p, (x.shape,), (None,), ()), x.shape, names)
     found = [places(slide, None) for slide in each]
     padded = spread(np, x, each, fill)
     return [padded[reached(each, found, at)] for at in np.ndindex(*sizes(p, "window_dimensions"))]
@@ -160,7 +162,7 @@ def _any_pooled(site: Site) -> Scheme:
         )
     dtypes = site.dtypes[:count]
     reducer(site.parameters, "jaxpr", "consts", dtypes * 2, dtypes)
-    windows = _Windows(_slides(site, arrays[0]), "whole", lambda dim: printed_size(site, dim))
+    windows = _Windows(slides_of(site, arrays[0]), "whole", lambda dim: printed_size(site, dim))
     return windows.scheme([*[windows.base] * count, *[()] * count], [windows.result] * count)
 
 

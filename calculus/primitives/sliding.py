@@ -72,8 +72,8 @@ def places(slide: Slide, printed: Dim | None) -> Dim:
     if any(isinstance(each, str) for each in (size, window, low, high)):
         return printed if isinstance(printed, str) else f"places({size}, {window}, {stride}, {low}, {high})"
     numbers = [each for each in (size, window, low, high) if isinstance(each, int)]
-    spread, extent = _extent(numbers[0], dilation), _extent(numbers[1], window_dilation)
-    padded = spread + numbers[2] + numbers[3]
+    whole, reach = extent(numbers[0], dilation), extent(numbers[1], window_dilation)
+    padded = whole + numbers[2] + numbers[3]
     if padded < 0:
         raise refuse(
             "shape",
@@ -81,10 +81,10 @@ def places(slide: Slide, printed: Dim | None) -> Dim:
             because="padding cannot take away more than there is",
             place=Place("parameter", name="padding"),
         )
-    return max(0, (padded - extent) // stride + 1)
+    return max(0, (padded - reach) // stride + 1)
 
 
-def _extent(size: int, dilation: int) -> int:
+def extent(size: int, dilation: int) -> int:
     """How many elements there are from the first to the last, where neighbours have this distance."""
     return max(0, 1 + dilation * (size - 1))
 
@@ -111,15 +111,15 @@ def _counted(
     if not size or not found or not window:
         return None
     stride, dilation, stretch = slide.stride, slide.dilation, slide.window_dilation
-    extent = _extent(window, stretch)
-    if stride == 1 < dilation and found == size * dilation and extent <= low + 1 <= dilation:
+    reach = extent(window, stretch)
+    if stride == 1 < dilation and found == size * dilation and reach <= low + 1 <= dilation:
         major = _several(size, add)
         return Factors(major, _whole(window, add), (*major, *_whole(dilation, add)))
     if dilation > 1 or low > 0:
         return None
     own = size if found == 1 else stride
-    apart = size == found * own and extent - low <= own  # each window lies in a stretch of its own
-    if apart and window == own == extent and role != "whole":
+    apart = size == found * own and reach - low <= own  # each window lies in a stretch of its own
+    if apart and window == own == reach and role != "whole":
         major, filled = _several(found, add), (add(window, role),)
         return Factors((*major, *filled), filled, major)
     if operand and window > 1 and size == window * stretch and (found - 1) * stride - low < stretch:
@@ -179,7 +179,7 @@ def printed_size(site: Site, dim: int) -> Dim | None:
 def spread(np: Any, x: Any, along: Sequence[Slide], fill: Any) -> Any:
     """The last dims of an array with their gaps and padding, filled with a constant, and without what is cropped."""
     first = x.ndim - len(along)
-    whole = [_extent(size, slide.dilation) for size, slide in zip(x.shape[first:], along, strict=True)]
+    whole = [extent(size, slide.dilation) for size, slide in zip(x.shape[first:], along, strict=True)]
     ends = [(int(slide.low), int(slide.high)) for slide in along]
     padded = [max(0, low) + size + max(0, high) for size, (low, high) in zip(whole, ends, strict=True)]
     found = np.full((*x.shape[:first], *padded), fill, x.dtype)

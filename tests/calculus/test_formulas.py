@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from calculus.formulas import Apply, Full, Name, Number, Places, Star, Zeros, read_formula, read_row
+from calculus.formulas import (
+    Apply,
+    Full,
+    Name,
+    Number,
+    PlacedLike,
+    Places,
+    Star,
+    Zeros,
+    read_formula,
+    read_row,
+    spelled,
+)
+from calculus.programs import Call, Real, Value, Word
 
 G, X = Name("g"), Name("x")
 
@@ -27,6 +40,9 @@ G, X = Name("g"), Name("x")
         ("zeros(x, indices)", Zeros("x", "indices")),
         ("integer_pow(x, y=-2)", Apply("integer_pow", (X,), (("y", -2),))),
         ("concatenate(*g, dimension=1)", Apply("concatenate", (Star("g"),), (("dimension", 1),))),
+        ("conv(g, out_sharding=sharding(x))", Apply("conv", (G,), (("out_sharding", PlacedLike("x")),))),
+        ("scatter_add(g)", Apply("scatter-add", (G,))),
+        ("select_and_scatter_add(g)", Apply("select_and_scatter_add", (G,))),
         ("split(g, axis=0, sizes=(1, 2))[1]", Apply("split", (G,), (("axis", 0), ("sizes", (1, 2))), 1)),
     ],
 )
@@ -62,3 +78,29 @@ def test_what_is_no_formula_is_refused(text: str) -> None:
 def test_a_row_is_about_operands_once_each(row: str) -> None:
     with pytest.raises(ValueError, match="is about"):
         read_row(row, ("x", "y"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -2,
+        (1, (2, 3)),
+        (1,),
+        (),
+        Word("float32"),
+        Real("0.5"),
+        Call("D", (), (("a", (1, 2)), ("b", Word("w")))),
+    ],
+)
+def test_a_parameter_is_spelled_as_it_is_read(value: Value) -> None:
+    found = read_formula(f"sin(x, p={spelled(value)})")
+    assert isinstance(found, Apply)
+    assert found.parameters == (("p", value),)
+    assert type(found.parameters[0][1]) is type(value)
+
+
+def test_a_body_has_no_place_in_a_formula() -> None:
+    with pytest.raises(ValueError, match="has no place"):
+        spelled(Call("D", (1,), ()))

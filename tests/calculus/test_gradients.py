@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 import pytest
 
-from calculus.building import Workbench
+from calculus.building import Piece, Workbench
 from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.equivalence import difference
 from calculus.gradients import gradient, vjp
+from calculus.linearization import differentiable
 from calculus.naming import tidy
 from calculus.programs import Program, body
 from calculus.refusals import Refused
@@ -218,3 +220,41 @@ def test_what_has_no_gradient_is_refused(text: str, wrt: int, code: str, says: s
     with pytest.raises(Refused) as caught:
         gradient(program, Workbench(checker), (wrt,))
     assert (caught.value.refusal.code, says in caught.value.refusal.message) == (code, True)
+
+
+class Forgetful(dict[Hashable, Piece]):
+    """A memory that keeps nothing."""
+
+    def __setitem__(self, key: Hashable, piece: Piece) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", ["llama_fsdp_fwd_unroll2", "llama_tp_fwd_unroll2", "llama_fsdp_fwd_scan8"])
+def test_what_is_remembered_changes_nothing(name: str) -> None:
+    """Deriving each equation anew gives the same program."""
+    text = (GOLDEN / f"{name}.jaxpr").read_text(encoding="utf-8")
+    program, checker = forward(text, "data=4, model=2")
+    wrt = [index for index, type in enumerate(program.input_types) if type is not None and differentiable(type)]
+    remembering, forgetful = Workbench(checker), Workbench(checker)
+    forgetful.pieces = Forgetful()
+    found, expected = (vjp(program, bench, wrt) for bench in (remembering, forgetful))
+    assert not forgetful.pieces
+    if "unroll" in name:
+        assert len(remembering.pieces) < len(found.equations) / 3
+    assert difference(found, expected) == ""
+
+
+def test_an_operand_that_stands_twice() -> None:
+    """What is remembered of a product of two values is right for the square of one. By hand."""
+    found = grad("{ lambda ; a:f32[] b:f32[]. let c:f32[] = mul a b; d:f32[] = mul c c in (d,) }", (0, 1), "X=1")
+    expected = """{ lambda ; a:f32[] b:f32[]. let
+        c:f32[] = mul a b
+        _:f32[] = mul c c
+        d:f32[] = reshard 1.0:f32[]
+        e:f32[] = mul d c
+        f:f32[] = mul c d
+        g:f32[] = add_any e f
+        h:f32[] = mul g b
+        i:f32[] = mul a g
+      in (h, i) }"""
+    assert difference(read(found).program, read(expected).program) == ""

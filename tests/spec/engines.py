@@ -20,7 +20,9 @@ from typing import Final
 from click.testing import CliRunner
 
 from calculus.equivalence import difference
+from calculus.gradients import gradient, jvp, vjp
 from calculus.meshes import Mesh
+from calculus.programs import Atom, Program
 from calculus.refusals import CATALOGUE, Family, Refusal, Refused
 from grammar.fast import read_fast
 from grammar.leaves import Odd
@@ -29,7 +31,7 @@ from grammar.parse import parse_document
 from grammar.print import print_document
 from grammar.read import read
 from tests.spec.document import Block, Said, Section
-from verifier.backward import derive
+from verifier.backward import Derive, UnknownInput, derive
 from verifier.cli import main
 from verifier.report import Row
 from verifier.texts import check_text
@@ -106,9 +108,10 @@ def jaxpr(block: Block, section: Section) -> Outcome:
     if expected.collectives or expected.silent or expected.totals:
         found.ran.add("C")
     _compare_collectives(report.communication, expected, found)
-    of = block.options.get("gradient")
-    if of is not None:
-        found.need(*_gradient(block, section, of))
+    for how, make in DERIVED.items():
+        if how in block.options:
+            found.ran.add("G")
+            found.need(*_derived(block, section, how, make))
     for total in expected.totals:
         found.need(report.payload == total, 0, f"{report.payload} bytes in all, not {total}")
     for note in expected.notes:
@@ -117,19 +120,41 @@ def jaxpr(block: Block, section: Section) -> Outcome:
     return found
 
 
-def _gradient(block: Block, section: Section, file: str) -> tuple[bool, int, str]:
-    """Whether a block is the gradient of the section's program with this name, up to what `calculus.equivalence` passes
-    over. (The letter G counts once every section that names it has such a block.)"""
+DERIVED: Final[dict[str, Derive]] = {"gradient": gradient, "vjp": vjp, "jvp": jvp}
+"""How a program is derived from another, by the option that names the other."""
+
+
+def _derived(block: Block, section: Section, how: str, make: Derive) -> tuple[bool, int, str]:
+    """Engine G. Whether a block is what is derived from the section's program with this name, up to what
+    `calculus.equivalence` passes over. The block may leave out the results of that program, which come first."""
+    file = block.options[how]
     source = next((one for one in section.blocks if one.options.get("file") == file), None)
     if source is None:
         return False, 0, f"no program of the section is called {file}"
     wrt = block.options.get("wrt")
-    derived = derive(source.text, _meshes(source), file, wrt=None if wrt is None else wrt.split(","))
+    try:
+        derived = derive(source.text, _meshes(source), file, make, None if wrt is None else wrt.split(","))
+    except UnknownInput as error:
+        return False, 0, str(error)
     if not derived.text:
         report = derived.backward or derived.forward
-        return False, 0, f"{file} has no gradient: {[refusal.message for refusal in report.refusals]}"
-    unlike = difference(read(derived.text).program, read(block.text).program)
-    return not unlike, 0, f"the program is not the gradient of {file}: {unlike}"
+        return False, 0, f"{file} has no {how}: {[refusal.message for refusal in report.refusals]}"
+    found, primal, wanted = read(derived.text).program, read(source.text).program, read(block.text).program
+    own = len(primal.outputs)
+    parts = [(found, wanted)]
+    if how == "gradient" and len(wanted.outputs) == own + len(found.outputs):
+        parts = [(primal, _ending(wanted, wanted.outputs[:own])),
+                 (found, _ending(wanted, wanted.outputs[own:]))]  # fmt: skip
+    elif how != "gradient" and own + len(wanted.outputs) == len(found.outputs):
+        parts = [(_ending(found, found.outputs[own:]), wanted)]
+    unlike = "".join(difference(*pair) for pair in parts)
+    return not unlike, 0, f"the program is not the {how} of {file}: {unlike}"
+
+
+def _ending(program: Program, outputs: tuple[Atom, ...]) -> Program:
+    """A program that gives back these results instead."""
+    one = program
+    return Program(one.constants, one.constant_types, one.inputs, one.input_types, one.equations, outputs)
 
 
 def _expectations(block: Block, found: Outcome) -> _Expected:
@@ -336,12 +361,12 @@ LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "python": python,
 }
 OPTIONS: Final[dict[str, set[str]]] = {
-    "jaxpr": {"mesh", "file", "printed", "gradient", "wrt"},
+    "jaxpr": {"mesh", "file", "printed", "wrt", *DERIVED},
     "type": {"mesh"},
     "console": set(),
     "text": set(),
     "python": {"run"},
 }
 
-BUILT: Final = frozenset("PTCU")
+BUILT: Final = frozenset("PTCGU")
 """The engines that a block can run."""

@@ -1,21 +1,33 @@
-"""Every case is a section of cases.md; what a case asks beyond types is listed, by the engine that is not built yet."""
+"""Every case is a section of cases.md; what it asks beyond types is listed, by the engine that shows it, or will."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.spec.document import read_document
+from tests.spec.engines import run_section
 from tests.spec.statements import read_statements
 
 HERE = Path(__file__).parent
-LATER: dict[str, dict[str, str]] = tomllib.loads((HERE / "cases.toml").read_text(encoding="utf-8"))["later"]
-NUMBERS = [section.title.split()[0] for section in read_document(HERE / "cases.md")]
+ASKED: dict[str, dict[str, dict[str, str]]] = tomllib.loads((HERE / "cases.toml").read_text(encoding="utf-8"))
+SHOWN, LATER = ASKED["shown"], ASKED["later"]
+SECTIONS = {section.title.split()[0]: section for section in read_document(HERE / "cases.md")}
+NUMBERS = list(SECTIONS)
 
 
 def test_there_are_thirty_two_cases_in_order() -> None:
     assert len(NUMBERS) == 32
     assert sorted(NUMBERS) == NUMBERS
+
+
+@pytest.mark.parametrize("number", SHOWN)
+def test_a_case_shows_what_it_asks(number: str) -> None:
+    assert SHOWN[number]
+    assert set(SHOWN[number]) <= run_section(SECTIONS[number]).ran
+    assert all(reason for reason in SHOWN[number].values())
 
 
 def test_what_is_for_later_is_about_cases_and_waits_for_an_engine_that_is_not_built() -> None:

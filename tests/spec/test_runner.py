@@ -180,16 +180,61 @@ Prose.
 ```
 """
 
+VALUE_AND_GRADIENT = """
+```jaxpr mesh="X=2" gradient="square.jaxpr"
+{ lambda ; a:f32[]. let
+    b:f32[] = integer_pow[y=2] a
+    c:f32[] = mul 2.0:f32[] a
+    d:f32[] = mul c 1.0:f32[]
+  in (b, d) }
+```
+"""
+
+VJP = """
+```jaxpr mesh="X=2" vjp="square.jaxpr"
+{ lambda ; a:f32[] b:f32[]. let
+    c:f32[] = mul 2.0:f32[] a
+    d:f32[] = mul b c
+  in (d,) }
+```
+"""
+
+JVP = """
+```jaxpr mesh="X=2" jvp="square.jaxpr" wrt="a"
+{ lambda ; a:f32[] b:f32[]. let
+    c:f32[] = mul 2.0:f32[] a
+    d:f32[] = mul b c
+    e:f32[] = integer_pow[y=2] a
+  in (e, d) }
+```
+"""
+
+
+@pytest.mark.parametrize("derived", [GRADIENT, VALUE_AND_GRADIENT, VJP, JVP])
+def test_what_is_derived_is_engine_g(derived: str) -> None:
+    found = outcome(derived if derived is GRADIENT else GRADIENT + derived)
+    assert found.problems == []
+    assert found.ran == set("PTG")
+
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("derived", "old", "new", "says"),
     [
-        ("mul 2.0", "mul 3.0", "is not the gradient of square.jaxpr"),
-        ('gradient="square', 'gradient="cube', "no program of the section is called cube"),
-        ("b:f32[] = integer_pow[y=2] a in", "b:f32[4] = broadcast_in_dim a in", "has no gradient"),
+        (GRADIENT, "mul 2.0", "mul 3.0", "is not the gradient of square.jaxpr"),
+        (GRADIENT, 'gradient="square', 'gradient="cube', "no program of the section is called cube"),
+        (GRADIENT, "b:f32[] = integer_pow[y=2] a in", "b:f32[4] = broadcast_in_dim a in", "has no gradient"),
+        (GRADIENT, "in (c,)", "in (c, c, c)", "1 and 3 results"),
+        (VALUE_AND_GRADIENT, "(b, d)", "(c, d)", "is not the gradient of square.jaxpr: result 0"),
+        (VALUE_AND_GRADIENT, "(b, d)", "(b, b)", "is not the gradient of square.jaxpr: result 0"),
+        (VJP, "mul 2.0", "mul 3.0", "is not the vjp of square.jaxpr"),
+        (VJP, "(d,)", "(c, d)", "is not the vjp of square.jaxpr: result 0"),
+        (JVP, "y=2", "y=3", "is not the jvp of square.jaxpr: result 0"),
+        (JVP, "(e, d)", "(e, c)", "is not the jvp of square.jaxpr: result 1"),
+        (JVP, 'wrt="a"', 'wrt=""', "is no input"),
     ],
 )
-def test_a_wrong_gradient_is_reported(old: str, new: str, says: str) -> None:
-    assert outcome(GRADIENT).problems == []
-    (problem,) = outcome(GRADIENT.replace(old, new)).problems
+def test_what_is_derived_wrongly_is_reported(derived: str, old: str, new: str, says: str) -> None:
+    assert derived.count(old) == 1
+    whole = derived.replace(old, new) if derived is GRADIENT else GRADIENT + derived.replace(old, new)
+    (problem,) = outcome(whole).problems
     assert says in problem[1]

@@ -1,0 +1,69 @@
+"""Equations of derived programs, on operands that may be cut: at the types that are wanted, where they can have them.
+
+A row of the table is written for arrays that lie on one device. Where a dim that it looks along is cut, its equations
+keep it cut if a partitioner can (windows slide along it, and the size is divided evenly); else it is gathered first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from calculus.building import Builder
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive, Site
+from calculus.programs import Atom, Parameters
+from calculus.refusals import Refused
+from calculus.schemes import Scheme
+from calculus.types import ArrayType, Axes, Type, array_type
+
+
+def fitted(
+    builder: Builder, name: str, atoms: Sequence[Atom], parameters: Parameters, wanted: Sequence[Type | None]
+) -> tuple[Atom, ...]:
+    """The results of an equation: at the types that are wanted, or at those that follow; its result cut as the first
+    operand is; or its operands gathered along the dims that it looks along. Raises `Refused` where it has no type."""
+    try:
+        return builder.rather(name, atoms, parameters, wanted)
+    except Refused:
+        primitive = TABLE.get(name)
+        if primitive is None or not atoms:
+            raise
+        types = [_array(builder, atom) for atom in atoms]
+        site = Site(parameters, tuple(type.shape for type in types), tuple(type.dtype for type in types), (None,))
+        scheme = primitive.scheme(site)
+        if len(wanted) == 1 and (kept := _as_cut(primitive, site, scheme, types[0])) is not None:
+            with suppress(Refused):
+                return builder.emit(name, atoms, parameters, (kept,))
+        whole = [
+            builder.at(atom, uncut(type, [any(scheme.roles.get(factor) == "whole" for factor in dim) for dim in dims]))
+            for atom, type, dims in zip(atoms, types, scheme.operands, strict=True)
+        ]
+        if all(one is other for one, other in zip(whole, atoms, strict=True)):
+            raise
+        return builder.rather(name, whole, parameters, wanted)
+
+
+def _as_cut(primitive: Primitive, site: Site, scheme: Scheme, first: ArrayType) -> ArrayType | None:
+    """The type of the result, cut as the first operand is; `None` where it has other dims."""
+    shape = scheme.shape(scheme.results[0])
+    if len(shape) != first.rank:
+        return None
+    (dtype,) = primitive.dtypes(site)
+    return array_type(
+        dtype, shape, first.axes, first.varying, first.unreduced, first.reduced, memory=first.memory
+    )  # fmt: skip
+
+
+def uncut(type: ArrayType, dims: Sequence[bool]) -> ArrayType:
+    """A type some of whose dims are whole."""
+    lists: tuple[Axes, ...] = tuple(() if whole else axes for whole, axes in zip(dims, type.axes, strict=True))
+    return array_type(
+        type.dtype, type.shape, lists, type.varying, type.unreduced, type.reduced, type.kind, type.memory
+    )  # fmt: skip
+
+
+def _array(builder: Builder, atom: Atom) -> ArrayType:
+    found = builder.type_of(atom)
+    assert isinstance(found, ArrayType)
+    return found
