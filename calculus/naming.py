@@ -20,8 +20,9 @@ from calculus.programs import (
 
 
 def tidy(program: Program) -> Document:
-    """A program with the names that JAX would print. What it holds in several places comes before it as a definition,
-    once. Bodies with Ref statements keep their own names: the text of a cell's indices is not taken apart."""
+    """A program with the names that JAX would print. What it holds in several places, or refers to by name, comes
+    before it as a definition, once. Bodies with Ref statements keep their own names: the text of a cell's indices is
+    not taken apart."""
     return _Names({id(inner): name for inner, name in _repeated(program)}).document(program)
 
 
@@ -98,7 +99,7 @@ class _Names:
 
 
 def _repeated(program: Program) -> Iterator[tuple[Program, str]]:
-    """The bodies that stand in several places, with the name that each asks for."""
+    """The bodies that stand in several places, or are referred to, with the name that each asks for."""
     counts: dict[int, int] = {}
     found: dict[int, tuple[Program, str]] = {}
     waiting = [program]
@@ -109,8 +110,9 @@ def _repeated(program: Program) -> Iterator[tuple[Program, str]]:
                     inner = body(item)
                     if inner is None:
                         continue
-                    counts[id(inner)] = counts.get(id(inner), 0) + 1
-                    if counts[id(inner)] == 1:
+                    first = id(inner) not in counts
+                    counts[id(inner)] = counts.get(id(inner), 0) + (2 if isinstance(item, Reference) else 1)
+                    if first:
                         called = equation.parameters.get("name")
                         found[id(inner)] = inner, str(called) if isinstance(called, str) else name
                         waiting.append(inner)

@@ -64,6 +64,7 @@ CATALOGUE: dict[str, tuple[Family, str]] = {
     "boundary-spec": (Family.UNSOUND, "a boundary spec does not match the type that crosses it"),
     "no-cast": (Family.UNSOUND, "no cast or collective leads from the one state to the other"),
     "no-cotangent": (Family.UNSOUND, "the value is not differentiable in its state"),
+    "not-linear": (Family.UNSOUND, "only a linear program has a transpose"),
     # right forward, not backward
     "transpose-communicates": (Family.ONE_WAY, "right forward, but the transpose would have to communicate"),
     "mixed-variation": (Family.ONE_WAY, "a varying and an invarying operand meet without a cast"),

@@ -48,7 +48,7 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     kept = walk.known.emit(
         "scan",
         [*(values[name] for name in constants), *primals[held:]],
-        _scan_rows(equation.parameters, program, len(constants), count, bool(equation.parameters.get("reverse"))),
+        scan_rows(equation.parameters, program, len(constants), count, bool(equation.parameters.get("reverse"))),
         [*equation.types, *(stacked(types[name], length) for name in added)],
     )
     stacks: dict[Atom, Atom] = dict(zip((*outputs[count:], *slices), (*kept[count:], *slices.values()), strict=True))
@@ -76,7 +76,7 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     ]
     flows = [*nonzero[held : held + count], *found.nonzero[count:]]
     wanted = [walk.known.type_of(one) for one, does in zip(kept, flows, strict=False) if does]
-    rows = _scan_rows(
+    rows = scan_rows(
         equation.parameters,
         ordered,
         len(still) + len(parts[0]),
@@ -142,7 +142,7 @@ def _with_inputs(program: Program, names: Sequence[Variable]) -> Program:
     return Program((), (), tuple(names), tuple(types[name] for name in names), program.equations, program.outputs)
 
 
-def _scan_rows(parameters: Parameters, body: Program, held: int, count: int, reverse: bool) -> Parameters:
+def scan_rows(parameters: Parameters, body: Program, held: int, count: int, reverse: bool) -> Parameters:
     """The parameters of a derived loop, in the dialect of the one that it is derived from."""
     scanned, stacks = len(body.inputs) - held - count, len(body.outputs) - count
 
@@ -205,7 +205,7 @@ def _scan_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None])
     results = walk.builder.emit(
         "scan",
         atoms,
-        _scan_rows(equation.parameters, program, len(still), number, not equation.parameters.get("reverse")),
+        scan_rows(equation.parameters, program, len(still), number, not equation.parameters.get("reverse")),
         [*types[:number], *(stacked(type, length) for type in types[number:])],
     )
     for position, result in zip(gathered, results, strict=True):
