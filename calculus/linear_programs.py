@@ -125,12 +125,10 @@ def _vanishes(bench: Workbench, forward: Program, flags: Sequence[bool], count: 
         if not walk.has(atom):
             culprit = _first_constant(bench, smaller, zero, zero)
             if culprit is not None:
-                raise _not_linear(
-                    culprit, "it is not seen to be zero where the inputs are zero in which the program is to be linear"
-                )
+                raise _not_linear(culprit, "a linear map takes zero to zero, and this does not")
             raise refuse(
                 "not-linear",
-                f"result {index} does not depend on the inputs in which the program is to be linear",
+                f"result {index} does not depend on the inputs in which the program should be linear",
                 because="a linear function is zero where its operand is zero",
                 help=_HELP,
                 place=Place("output", index),
@@ -172,7 +170,7 @@ def _bent(bench: Workbench, found: Linearized, flags: Sequence[bool], count: int
             reached.update(equation.binders)
     culprit = _first_user(found.linear, reached)
     assert culprit is not None, "a residual that nothing uses is none"
-    return _not_linear(culprit, "its derivative depends on the inputs in which the program is to be linear")
+    return _not_linear(culprit, "its derivative depends on the inputs in which the program should be linear")
 
 
 def _first_user(program: Program, reached: set[Atom]) -> Equation | None:
@@ -197,7 +195,7 @@ def _inside(equation: Equation) -> Iterator[tuple[Program, int]]:
             yield inner, first
 
 
-_HELP = "name the inputs in which it is linear; of any other program, transpose the linear part of its linearization"
+_HELP = "name the inputs in which it is linear, or linearize the program and transpose the linear part"
 
 
 def _not_linear(equation: Equation, because: str) -> Refused:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from calculus.adjoints import Use
 from calculus.building import Workbench
+from calculus.evaluation import Use
 from calculus.formulas import ZERO
 from calculus.loops import scan_parts
 from calculus.primitives import TABLE
@@ -59,7 +59,7 @@ class Vanishing:
             return none
         primitive = TABLE.get(equation.primitive)
         if primitive is not None:
-            return [self._table(primitive, equation, given)] * len(none)
+            return self._table(primitive, equation, given) or none
         from calculus.derivatives import FORMS
         from calculus.derivatives.rules import linear
 
@@ -77,16 +77,14 @@ class Vanishing:
             return self._cond(equation, given) or none
         return none
 
-    def _table(self, primitive: Primitive, equation: Equation, given: Sequence[bool]) -> bool:
+    def _table(self, primitive: Primitive, equation: Equation, given: Sequence[bool]) -> Sequence[bool] | None:
         operands = [atom if isinstance(atom, Literal) else self.types[atom] for atom in equation.inputs]
         results = [type for type in equation.types if isinstance(type, ArrayType)]
         try:
             use = Use.of(primitive, equation.parameters, [one or array_type("f32") for one in operands], results)
         except Refused:
-            return False
-        rows = use.primitive.derivatives_at(use.site)  # a gradient that is stopped is not that of the function
-        groups = [group for group in use.signature.groups if group and all(given[one] for one in group)]
-        return any(all(rows.get(use.names[one]) != ZERO for one in group) for group in groups)
+            return None
+        return [_vanishes(use.of_result(number), given) for number in range(len(results))]
 
     def _scan(self, equation: Equation, inner: Program, given: Sequence[bool]) -> Sequence[bool]:
         """A carry vanishes if it starts so and every iteration keeps it so."""
@@ -110,6 +108,13 @@ class Vanishing:
         if len(found) < len(branches):
             return None
         return [all(flags) for flags in zip(*found, strict=True)]
+
+
+def _vanishes(use: Use, given: Sequence[bool]) -> bool:
+    """Whether a result is linear in operands all of which vanish, and not only by a gradient that is stopped."""
+    rows = use.primitive.derivatives_at(use.site)
+    groups = [group for group in use.signature.groups if group and all(given[one] for one in group)]
+    return any(all(rows.get(use.names[one]) != ZERO for one in group) for group in groups)
 
 
 def _results(bench: Workbench, program: Program, zero: Sequence[bool]) -> tuple[bool, ...]:

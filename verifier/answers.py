@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.meshes import Mesh
 from calculus.refusals import Refused, refuse
-from verifier.report import VERDICTS, Report, count, malformed, summary, table
+from verifier.factories import is_target
+from verifier.report import VERDICTS, Derived, Report, count, malformed, summary, table
+
+if TYPE_CHECKING:
+    from verifier.backward import Derive
 
 MOST_SHOWN: Final = 50
 """The most refusals that are shown in full for one file; `--json` lists all."""
@@ -51,14 +56,96 @@ def file_report(file: str, meshes: list[Mesh]) -> tuple[Report, str]:
     except Refused as refused:
         report = malformed(file, refused.refusal)
     except RecursionError:
-        from calculus.checking import DEEPEST
-        from grammar.layout import NESTING
-
-        levels = f"the reader follows {NESTING} levels, the checker {DEEPEST}"
-        report = malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal)
+        report = _too_deep(file)
     if text and file.endswith(".py") and report.verdict == "malformed":
         report.refusals[0].help = "this is a module: name a function in it that returns (f, args), as module:factory"
     return report, text
+
+
+def _too_deep(file: str) -> Report:
+    from calculus.checking import DEEPEST
+    from grammar.layout import NESTING
+
+    levels = f"the reader follows {NESTING} levels, the checker {DEEPEST}"
+    return malformed(file, refuse("too-deep", f"the program nests too deep: {levels}").refusal)
+
+
+class Answer(NamedTuple):
+    """reports: on what was handed in, then on what was derived from it, if anything was. text: what the lines of the
+    reports point into. program: the derived program, empty where there is none."""
+
+    reports: tuple[Report, ...]
+    text: str
+    program: str = ""
+
+
+def derived(name: str, meshes: list[Mesh], make: Derive, wrt: str | None) -> Answer:
+    """A program derived from that of a file, or of a function by name. wrt: the inputs that are named, with commas
+    between. Raises `UnknownInput` where one is none."""
+    from verifier.backward import derive
+    from verifier.function_backward import derive_function
+    from verifier.functions import FunctionReport
+    from verifier.progress import sign_of_life
+
+    report, text = function_report(name, meshes) if is_target(name) else file_report(name, meshes)
+    if report.verdict != "ok":
+        return Answer((report,), text)
+    names = None if wrt is None else list(_names(wrt))
+    try:
+        with sign_of_life(f"differentiating {name}"):
+            if isinstance(report, FunctionReport):
+                asked = None if names is None else [int(one) if _NUMBER.fullmatch(one) else one for one in names]
+                found = derive_function(report, make, asked)
+                return Answer((report, found), text, found.text)
+            made = derive(text, meshes, name, make, names)
+    except RecursionError:
+        return Answer((report, _too_deep(name)), text)
+    return Answer((made.forward,) if made.backward is None else (made.forward, made.backward), text, made.text)
+
+
+def backward_report(report: Report, text: str, meshes: list[Mesh]) -> Report:
+    """The report on the forward and backward pass of what a well-typed report is about; `text` is the program's."""
+    from calculus.gradients import vjp
+    from verifier.backward import UnknownInput, derive
+    from verifier.functions import FunctionReport
+
+    if isinstance(report, FunctionReport):
+        try:
+            found = report.backward()
+        except UnknownInput as error:
+            refusal = refuse("no-cotangent", str(error), help="give a function of floating arguments").refusal
+            return Derived(report.file, "refused", refusals=[refusal], kind=_BOTH)
+        found.kind = _BOTH
+        return found
+    try:
+        made = derive(text, meshes, report.file, vjp).backward
+    except RecursionError:
+        return _too_deep(report.file)
+    assert made is not None
+    made.kind = _BOTH
+    return made
+
+
+_BOTH: Final = "forward and backward"
+_NUMBER: Final = re.compile(r"-?\d+")
+
+
+def _names(text: str) -> Iterator[str]:
+    """The names between commas; a comma inside the brackets or quotes of a path is part of it."""
+    name, quote, depth = "", "", 0
+    for letter in text:
+        if letter == "," and not quote and not depth:
+            yield name.strip()
+            name = ""
+            continue
+        name += letter
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth = max(0, depth + (letter in "[(") - (letter in ")]"))
+    yield name.strip()
 
 
 def detailed(report: Report) -> bool:

@@ -1,4 +1,5 @@
-"""The backward program of a text: derived, printed, priced, and held against the forward program.
+"""The backward program of a text, or of a program that a function was traced to: derived, printed, priced, and held
+against the forward program.
 
 A derived equation stands where the forward equation does that it comes from, so that what the backward pass refuses or
 communicates points into the text that was handed in.
@@ -11,22 +12,52 @@ from typing import NamedTuple
 
 from calculus.building import Workbench
 from calculus.checking import Checker
-from calculus.gradients import gradient
-from calculus.linearization import differentiable
+from calculus.effects import Charge
+from calculus.gradients import gradient, jvp, vjp
+from calculus.linear_programs import linearization, transposed
+from calculus.linearization import differentiable, linearize
 from calculus.meshes import Mesh
 from calculus.naming import tidy
-from calculus.programs import Document, Equation, Program
+from calculus.programs import Document, Equation, Literal, Program, Variable
 from calculus.refusals import Place, Refusal, Refused
+from calculus.types import Type
 from grammar.meshes import parse_meshes
 from grammar.print import print_document
 from grammar.read import read
 from grammar.source import Source, locate
-from verifier.examine import counted, examine, notes, row
-from verifier.report import Report, verdict_on
+from verifier.examine import Examined, counted, examine, notes, row
+from verifier.report import Derived, Report, verdict_on
 from verifier.texts import check_text, first_line, meshes_of, programs_of
 
 Derive = Callable[[Program, Workbench, Sequence[int]], Program]
-"""`gradient` or `vjp`."""
+"""`gradient`, `vjp`, `transposed`, or one of the three of a linearization."""
+
+
+def linearized(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
+    """A program with tangents beside: it calls the forward program, and the linear one with the residuals."""
+    return linearization(program, bench, wrt).whole
+
+
+def forward_part(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
+    """The forward program of a linearization, which gives back the residuals after its results."""
+    return linearization(program, bench, wrt).forward
+
+
+def linear_part(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
+    """The linear program of a linearization, which takes the residuals and then the tangents."""
+    return linearization(program, bench, wrt).linear
+
+
+KINDS: dict[Derive, str] = {
+    gradient: "gradient",
+    vjp: "vjp",
+    jvp: "jvp",
+    transposed: "transpose",
+    linearized: "linearization",
+    forward_part: "forward, with residuals",
+    linear_part: "linear",
+}
+"""What each derived program is called."""
 
 
 class Backward(NamedTuple):
@@ -34,12 +65,54 @@ class Backward(NamedTuple):
     included; `None` where the program is refused already. text: the derived program, empty where there is none."""
 
     forward: Report
-    backward: Report | None = None
+    backward: Derived | None = None
     text: str = ""
 
 
-class UnknownInput(Exception):
+class UnknownInput(ValueError):
     """A name that is no input of the program. The message says which are."""
+
+
+class Made(NamedTuple):
+    """A derived program, examined. assumed: the rules that are not printed, and taken to be those of their bodies.
+    forward: how many of its equations are the forward pass; `None` where it is no forward pass and then a backward
+    one."""
+
+    document: Document
+    examined: Examined
+    assumed: tuple[str, ...]
+    forward: int | None
+
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed."""
+        if not self.assumed:
+            return []
+        return [
+            f"assumed: the rules of {', '.join(self.assumed)} are not printed, and taken to be those of their bodies"
+        ]
+
+    def backward(self, charge: Charge) -> bool:
+        """Whether a charge is of an equation that was transposed."""
+        return self.forward is not None and charge.sites[0][1] >= self.forward
+
+
+def made(program: Program, checker: Checker, make: Derive, positions: Sequence[int]) -> Made:
+    """A well-typed program's derived program, with respect to the inputs at these positions, with the names that JAX
+    would print. checker: the one that has checked the program. Raises `Refused` where there is none."""
+    meshes = checker.scope.meshes
+    bench = Workbench(checker)
+    document = tidy(make(program, bench, positions))
+    document.mesh = _first_line(meshes)
+    examined = examine(document.program, Checker(meshes))
+    count = None
+    if make is transposed:
+        count = 0
+    elif make in (gradient, vjp):
+        held = len(program.constants)
+        flags = [index - held in positions for index in range(held + len(program.inputs))]
+        count = len(linearize(bench, checker.scope, program, flags).forward.equations)
+    return Made(document, examined, tuple(sorted(bench.assumed)), count)
 
 
 def derive(
@@ -56,27 +129,59 @@ def derive(
     positions = _positions(program, wrt)
     checker = Checker(given)
     checker.check(program)
-    bench = Workbench(checker)
     try:
-        found = tidy(make(program, bench, positions))
+        found = made(program, checker, make, positions)
     except Refused as refused:
-        return Backward(forward, _refused(refused.refusal, document, text, file, checker.equations))
-    found.mesh = _first_line(given)
-    examined = examine(found.program, Checker(given))
+        _point(refused.refusal, document, text, make)
+        verdict = verdict_on([refused.refusal])
+        return Backward(forward, Derived(file, verdict, checker.equations, [refused.refusal], kind=KINDS[make]))
+    examined = found.examined
     refusals = counted(examined.refusals)
     for refusal in refusals:
-        _point(refusal, document, text)
-    rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
+        _point(refusal, document, text, make)
+    facts = Facts(document)
+    rows = [
+        row(one, one.equation.line, forward=facts.at(one.equation.line) if found.backward(one) else "")
+        for one in examined.charges
+    ]
     said = notes(examined, lambda sizes: f"give --mesh {sizes}", lambda equation: f"line {equation.line}")
-    assumed = sorted(bench.assumed)
-    if assumed:
-        said.append(
-            f"assumed: the rules of {', '.join(assumed)} are not printed, and taken to be those of their bodies"
-        )
-    report = Report(
-        file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed + len(assumed)
-    )
-    return Backward(forward, report, print_document(found))
+    report = Derived(
+        file, verdict_on(refusals), examined.checker.equations, refusals, sorted(rows, key=lambda one: one.line),
+        [*said, *found.notes], examined.assumed + len(found.assumed), KINDS[make],
+    )  # fmt: skip
+    return Backward(forward, report, print_document(found.document))
+
+
+class Facts:
+    """The equations of a document by their place, each with its types."""
+
+    def __init__(self, document: Document) -> None:
+        self._found: dict[int, tuple[Equation, Program] | None] = {}
+        self._types: dict[int, dict[Variable, Type | None]] = {}
+        for program in programs_of(document):
+            for equation in program.equations:
+                self._found[equation.line] = None if equation.line in self._found else (equation, program)
+
+    def equation(self, line: int) -> Equation | None:
+        """The equation at a place; `None` where there are several."""
+        found = self._found.get(line)
+        return None if found is None else found[0]
+
+    def at(self, line: int) -> str:
+        """The equation at a place in a few words: `reshard f32[4] -> f32[4]{R:X}`; nothing where there are several."""
+        found = self._found.get(line)
+        if found is None:
+            return ""
+        equation, program = found
+        types = self._types.get(id(program))
+        if types is None:
+            names, given = (*program.constants, *program.inputs), (*program.constant_types, *program.input_types)
+            types = self._types[id(program)] = dict(zip(names, given, strict=True))
+            for one in program.equations:
+                types.update(zip(one.binders, one.types, strict=True))
+        operands = [atom.type if isinstance(atom, Literal) else types.get(atom) for atom in equation.inputs]
+        before, after = (", ".join(map(str, filter(None, some))) for some in (operands, equation.types))
+        return f"{equation.primitive} {before} -> {after}"
 
 
 def _first_line(given: Sequence[Mesh]) -> str | None:
@@ -100,22 +205,23 @@ def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
     return [names[name] for name in wrt]
 
 
-def _refused(refusal: Refusal, document: Document, text: str, file: str, equations: int) -> Report:
-    _point(refusal, document, text)
-    return Report(file, verdict_on([refusal]), equations, [refusal])
-
-
-def _point(refusal: Refusal, document: Document, text: str) -> None:
-    """Let a refusal of the backward pass point at the forward equation that it comes from."""
-    refusal.message = f"in the backward pass: {refusal.message}"
+def _point(refusal: Refusal, document: Document, text: str, make: Derive) -> None:
+    """Let a refusal of a derived program point at the forward equation that it comes from."""
+    refusal.message = f"{within(make)}{refusal.message}"
     if not refusal.line:
         if refusal.place.part in ("input", "output"):
             refusal.line, refusal.column = locate(Source(text), document.program, refusal.place)
         first_line(refusal)
         return
-    site = next((one for one in _equations(document) if one.line == refusal.line), None)
-    if site is not None:
+    sites = [one for one in _equations(document) if one.line == refusal.line]
+    if sites:
+        site = next((one for one in sites if one.primitive in refusal.message.split()), sites[0])
         refusal.line, refusal.column = locate(Source(text), site, Place("primitive"))
+
+
+def within(make: Derive) -> str:
+    """Where a refusal of a derived program comes up."""
+    return "in the backward pass: " if make in (gradient, vjp) else ""
 
 
 def _equations(document: Document) -> list[Equation]:

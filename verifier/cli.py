@@ -14,7 +14,7 @@ from verifier import __version__
 from verifier.commands.agree import agree
 from verifier.commands.check import check
 from verifier.commands.console import Commands
-from verifier.commands.derive import grad, vjp
+from verifier.commands.derive import grad, linearize, transpose, vjp
 from verifier.commands.type import type_
 
 
@@ -40,5 +40,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, grad, vjp, type_, agree):
+for command in (check, grad, vjp, linearize, transpose, type_, agree):
     main.add_command(command)

@@ -47,12 +47,12 @@ def examine(program: Program, checker: Checker) -> Examined:
     return Examined(checker, checked, priced)
 
 
-def row(charge: Charge, line: int, where: str = "", value: str = "", library: str = "") -> Row:
+def row(charge: Charge, line: int, where: str = "", value: str = "", library: str = "", forward: str = "") -> Row:
     """A charge as a row of a report."""
     collective = charge.collective
     return Row(
         line, collective.kind, collective.axes, collective.payload, collective.wire, charge.times, charge.exactness,
-        charge.equation.primitive, charge.inside, where, value, library,
+        charge.equation.primitive, charge.inside, where, value, library, forward,
     )  # fmt: skip
 
 

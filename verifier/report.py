@@ -26,7 +26,8 @@ class Row(NamedTuple):
     that depends on the data. exactness: `exact`, `at most`, `estimate` or `chosen by the compiler`. inside: the
     enclosing constructs, outermost first (`scan x5`). Of a function: where: the user's own line (`train.py:42`); value:
     the argument or result that is moved (`params['w']`), where it is one; library: the function, and the line of it,
-    that the user's line calls and that communicates (`Linear.__call__, flax/nnx/nn/linear.py:431`).
+    that the user's line calls and that communicates (`Linear.__call__, flax/nnx/nn/linear.py:431`). Of a backward pass:
+    forward: the forward equation whose transpose this is, with its types (`reshard f32[4] -> f32[4]{R:X}`).
     """
 
     line: int
@@ -41,6 +42,7 @@ class Row(NamedTuple):
     where: str = ""
     value: str = ""
     library: str = ""
+    forward: str = ""
 
     @property
     def total(self) -> int | None:
@@ -66,12 +68,20 @@ class Report:
     notes: list[str] = field(default_factory=list)
     assumed: int = 0
 
+    def data(self) -> dict[str, object]:
+        """The report as plain data."""
+        return as_json(self)
+
+    @property
+    def what(self) -> str:
+        """What this is about that was derived from the file's program (`gradient`); nothing where it is the file's."""
+        return ""
+
     @property
     def name(self) -> str:
-        """The file as text shows it."""
-        return (
-            "<stdin>" if self.file == "-" else self.file if self.file.isprintable() and self.file else repr(self.file)
-        )
+        """The file as text shows it, and what of it this is about."""
+        shown = self.file if self.file.isprintable() and self.file else repr(self.file)
+        return f"{'<stdin>' if self.file == '-' else shown}{f' ({self.what})' if self.what else ''}"
 
     def explained(self, text: str, most: int) -> str:
         """The first refusals as people read them. `text` is what their lines and columns point into."""
@@ -88,22 +98,16 @@ class Report:
         return sum(row.total is None for row in self.communication)
 
 
+@dataclass(slots=True)
 class Derived(Report):
-    """The report on a program that was derived from a file's: it says what that is."""
+    """The report on a program that was derived from a file's; `kind` says what that is."""
 
-    what: str
-
-    def __init__(self, report: Report, what: str) -> None:
-        super().__init__(
-            report.file, report.verdict, report.equations, report.refusals, report.communication, report.notes,
-            report.assumed,
-        )  # fmt: skip
-        self.what = what
+    kind: str = ""
 
     @property
-    def name(self) -> str:
-        """The file as text shows it, and what of it this is about."""
-        return f"{Report.name.fget(self)} ({self.what})"  # type: ignore[attr-defined]
+    def what(self) -> str:
+        """What this is about."""
+        return self.kind
 
 
 def verdict_on(refusals: Iterable[Refusal]) -> Verdict:
@@ -121,7 +125,7 @@ def as_json(report: Report) -> dict[str, object]:
     """The report as plain data for `--json`. Unknown numbers are `None`."""
     return {
         "file": report.file,
-        **({"derived": report.what} if isinstance(report, Derived) else {}),
+        **({"derived": report.what} if report.what else {}),
         "verdict": report.verdict,
         "equations": report.equations,
         "refusals": [refusal_as_json(refusal) for refusal in report.refusals],
@@ -138,6 +142,7 @@ def as_json(report: Report) -> dict[str, object]:
                 "exactness": row.exactness,
                 "inside": list(row.inside),
                 **({"where": row.where, "library": row.library, "value": row.value} if _of_function(row) else {}),
+                **({"forward": row.forward} if row.forward else {}),
             }
             for row in report.communication
         ],
@@ -259,6 +264,8 @@ def cells(rows: Iterable[Row], places: bool = True) -> list[tuple[str, ...]]:
         columns["times"] = [_number(row.times) for row in rows]
         columns["total"] = [_number(row.total) for row in rows]
     columns["wire"] = [_number(row.wire_total) for row in rows]
+    if any(_of_function(row) and row.forward for row in rows):
+        columns["transpose of"] = [row.forward or "-" for row in rows]
     if any(row.exactness != EXACT for row in rows):
         columns["exactness"] = [row.exactness for row in rows]
     if any(row.inside for row in rows):

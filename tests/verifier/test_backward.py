@@ -128,11 +128,6 @@ def test_an_ill_typed_program_has_no_gradient() -> None:
     assert "unsound" in found.stderr
 
 
-def test_functions_are_printed_first() -> None:
-    found = run("grad", "module:factory")
-    assert (found.exit_code, "print make_jaxpr of the function into a file" in found.stderr) == (2, True)
-
-
 def test_an_assumed_rule_is_said() -> None:
     """A custom_jvp_call does not print its rule: the body's derivative is taken, and that is counted."""
     text = (
@@ -144,6 +139,70 @@ def test_an_assumed_rule_is_said() -> None:
     assert found.exit_code == 0
     assert "assumed: the rules of custom_jvp_call relu are not printed" in found.stderr
     assert "well typed on 1 assumption" in found.stderr
+
+
+def test_linearize_prints_both_programs_and_a_call_of_each(loss: str) -> None:
+    """By hand: the residuals of Σ (b a)² in a are b and 2 b a; one all-reduce of a loss, and one of its tangent."""
+    found = run("linearize", loss, "--mesh", "X=2", "--wrt", "a")
+    assert found.exit_code == 0
+    document = read(found.stdout)
+    assert [name for name, _ in document.definitions] == ["forward", "linear"]
+    (_, forward), (_, linear) = document.definitions
+    assert [str(type) for type in linear.input_types] == ["f32[8@X,4]", "f32[8@X,2]", "f32[4,2]"]
+    assert len(forward.outputs) == 3
+    assert [str(type) for type in document.program.input_types] == ["f32[4,2]", "f32[8@X,4]", "f32[4,2]"]
+    assert [str(type) for one in document.program.equations for type in one.types][-1] == "f32[]"
+    assert "(linearization): well typed" in found.stderr
+    again = run("check", "-", stdin=found.stdout)
+    assert again.exit_code == 0
+    assert "2 collectives, 2 runs · 8 bytes per device" in again.stdout
+    for part, program in (("forward", forward), ("linear", linear)):
+        alone = run("linearize", loss, "--mesh", "X=2", "--wrt", "a", "--part", part)
+        assert difference(read(alone.stdout).program, program) == ""
+
+
+def test_the_linear_part_is_transposed_by_the_next_command(loss: str) -> None:
+    """What comes out is the backward pass: 32 bytes for the sum of the weight's gradient."""
+    linear = run("linearize", loss, "--mesh", "X=2", "--wrt", "a", "--part", "linear").stdout
+    last = read(linear).program.inputs[-1]
+    found = run("transpose", "-", "--linear", last, stdin=linear)
+    assert found.exit_code == 0
+    assert "(transpose): well typed" in found.stderr
+    program = read(found.stdout).program
+    assert [str(type) for type in program.input_types] == ["f32[8@X,4]", "f32[8@X,2]", "f32[]"]
+    checked = json.loads(run("check", "-", "--json", stdin=found.stdout).stdout)
+    assert [(row["kind"], row["bytes"]) for row in checked[0]["communication"]] == [("all-reduce", 32)]
+    assert run("transpose", "-", "--wrt", last, stdin=linear).stdout == found.stdout
+
+
+def test_a_program_that_is_not_linear_is_refused_where_it_is_not() -> None:
+    text = "{ lambda ; a:f32[4] b:f32[4]. let\n    c:f32[4] = mul a 2.0:f32[]\n    d:f32[4] = mul c b\n  in (d,) }\n"
+    found = run("transpose", "-", stdin=text)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert "<stdin> (transpose):3:16: unsound: the program is not linear at mul" in found.stderr
+    assert "[not-linear]" in found.stderr
+    assert run("transpose", "-", "--linear", "b", stdin=text).exit_code == 0
+    (_, data) = json.loads(run("transpose", "-", "--json", stdin=text).stdout)["reports"]
+    assert (data["derived"], data["refusals"][0]["code"]) == ("transpose", "not-linear")
+    wrong = run("transpose", "-", "--linear", "q", stdin=text)
+    assert (wrong.exit_code, "Invalid value for --linear: q is no input" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["grad", "vjp", "linearize", "transpose"])
+def test_what_does_not_read_is_malformed_for_each_command(command: str) -> None:
+    for text in ("", "nonsense", "{ lambda ; a:f32[4]. let in (b,) }"):
+        found = run(command, "-", stdin=text)
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert json.loads(run(command, "-", "--json", stdin=text).stdout)["reports"][0]["verdict"] == "malformed"
+    assert run(command).exit_code == 2
+    missing = run(command, "missing.jaxpr")
+    assert (missing.exit_code, "cannot be read" in missing.stderr) == (2, True)
+
+
+def test_what_is_reduced_in_the_backward_pass_says_of_which_equation_it_is_the_transpose(loss: str) -> None:
+    (_, data) = json.loads(run("check", loss, "--backward", "--mesh", "X=2", "--json").stdout)
+    facts = [(row["line"], row.get("forward")) for row in data["communication"]]
+    assert facts == [(2, "reshard f32[4,2] -> f32[4,2]{R:X}"), (5, None)]
 
 
 def test_a_text_that_calls_for_too_many_residuals_is_refused_at_once() -> None:

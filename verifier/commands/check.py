@@ -7,11 +7,11 @@ import json
 import click
 
 from calculus.meshes import Mesh
-from verifier.answers import detailed, file_report, function_report, paragraphs, totals
+from verifier.answers import backward_report, detailed, file_report, function_report, paragraphs, totals
 from verifier.commands.console import say
 from verifier.commands.options import json_option, load_rules, mesh_option
 from verifier.factories import is_target
-from verifier.report import STATUS, Derived, Report, as_json
+from verifier.report import STATUS, Report, as_json
 
 
 @click.command()
@@ -32,6 +32,7 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backwa
     shardproof check examples/seeds/*.jaxpr
     shardproof check loss.jaxpr --backward --mesh X=4
     shardproof check examples.nnx_mlp:data_parallel
+    shardproof check train:loss --backward
     python -c 'import step' | shardproof check - --mesh data=8,model=2:auto --json
 
     Bytes are payload per device, each time and in all; wire is what a device sends on a ring, in all. Times is a
@@ -39,8 +40,9 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backwa
     loop or call) is left out of the table, not of --json. What a function communicates stands under your lines.
 
     With --backward a second report follows each well-typed program: that of the program which computes it and the
-    cotangents of all its floating inputs, forward and backward pass together. Its lines are those of the FILE: a
-    collective of the backward pass stands at the equation whose transpose communicates.
+    cotangents of all its floating inputs (of a function, of its first argument), forward and backward pass together.
+    Its lines are those of the FILE: a collective of the backward pass stands at the equation whose transpose
+    communicates.
 
     Kernels that nobody has described are assumed to have the types that are printed. To have yours judged, declare them
     in files that pyproject.toml names: [tool.shardproof] rules = ["kernels.py"].
@@ -50,14 +52,12 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backwa
     reports: list[Report] = []
     load_rules()
     for file in files:
-        if backward and is_target(file):
-            raise click.UsageError("--backward reads printed programs: print make_jaxpr of the function into a file")
         report, text = function_report(file, meshes) if is_target(file) else file_report(file, meshes)
         reports.append(report)
         if not as_data:
             say(paragraphs(report, text, spaced=len(reports) > 1 and any(map(detailed, reports[-2:]))))
         if backward and report.verdict == "ok":
-            reports.append(_backward_of(file, text, meshes))
+            reports.append(backward_report(report, text, meshes))
             if not as_data:
                 say(paragraphs(reports[-1], text, spaced=any(map(detailed, reports[-2:]))))
     if as_data:
@@ -65,13 +65,3 @@ def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backwa
     elif len(files) > 1:
         say(["", totals(reports, "report" if backward else "file")])
     ctx.exit(max(STATUS[report.verdict] for report in reports))
-
-
-def _backward_of(file: str, text: str, meshes: list[Mesh]) -> Report:
-    """The report on the forward and backward pass of a well-typed program."""
-    from calculus.gradients import vjp
-    from verifier.backward import derive
-
-    found = derive(text, meshes, file, vjp).backward
-    assert found is not None
-    return Derived(found, "forward and backward")

@@ -34,7 +34,10 @@ mesh_option = click.option(
     "Repeat it for a program that uses several meshes.",
 )
 wrt_option = click.option(
-    "--wrt", metavar="a,b", help="The inputs to differentiate, by their names in FILE; by default all floating ones."
+    "--wrt",
+    metavar="a,b",
+    help="The inputs to differentiate, by their names in FILE; by default all floating ones. Of a function: arguments "
+    "by number, or inputs by path, or what several paths begin with; by default the first argument.",
 )
 json_option = click.option("--json", "as_data", is_flag=True, help="Print JSON instead of text.")
 

@@ -1,0 +1,211 @@
+"""What a report on a function says in the words of its author: values by their path, equations by their line."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from calculus.bodies import settle
+from calculus.communication import ALL_GATHER
+from calculus.effects import Charge
+from calculus.primitives import TABLE
+from calculus.programs import Equation, Program
+from calculus.refusals import Family, Refusal
+from calculus.types import Type
+from verifier.attribution import Attribution
+from verifier.examine import Examined, row
+from verifier.report import Row
+
+if TYPE_CHECKING:
+    from verifier.with_jax.lines import Lines
+
+_KEY: Final = re.compile(r"\[[^\[\]]*\]|\.\w+")
+
+
+_ROOT: Final = re.compile(r"args\[\d+\]|[^\[.]*")
+
+
+def root(path: str) -> str:
+    """What the paths of an argument's leaves begin with: `params` of `params['w']`, `args[0]` of `args[0][1]`."""
+    found = _ROOT.match(path)
+    return found[0] if found is not None else path
+
+
+class Words:
+    """The words for one examined program. inputs, outputs: what people call its inputs (`None` for a constant, which
+    come first) and its outputs; lines: of its equations. types: of its results. derived: whether it is a program that
+    was derived from the author's, so that each output's name says what it is."""
+
+    def __init__(
+        self, program: Program, examined: Examined, inputs: Sequence[str | None], outputs: Sequence[str], lines: Lines,
+        derived: bool = False,
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.inputs = inputs
+        self.outputs = outputs
+        self.lines = lines
+        self.derived = derived
+        self.attribution = Attribution(examined.checked, program)
+        found = examined.checked.types if examined.checked is not None else ()
+        self.types = [settle(examined.checker, result, None) for result in found]
+
+    @functools.cached_property
+    def twins(self) -> _Twins:
+        """The inputs that outputs belong to."""
+        return _Twins(self.inputs, (*self.program.constant_types, *self.program.input_types))
+
+    def place(self, equation: Equation) -> str:
+        """The user's line of an equation."""
+        return where(self.lines, equation.line)[0] or "somewhere"
+
+    def row(self, charge: Charge) -> Row:
+        """A collective, at the user's line, with the value that it moves or makes."""
+        line = charge.equation.line
+        place, library = where(self.lines, line)
+        return row(charge, user_line(self.lines, line), place, self.value(charge), library)
+
+    def value(self, charge: Charge) -> str:
+        """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input
+        that these outputs belong to, else the outputs' own paths."""
+        found = self.attribution.origin(charge)
+        if found is not None and found < len(self.inputs):
+            return self.inputs[found] or ""
+        places = [index for index in sorted(self.attribution.destinations(charge)) if index < len(self.outputs)]
+        if not places:
+            return ""
+        paths = [self.outputs[index] for index in places]
+        named = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        return named if self.derived else self.twin(charge, places) or named
+
+    def twin(self, charge: Charge, places: Sequence[int]) -> str:
+        """What the outputs at these places are of an input that they belong to; nothing where there is none."""
+        found = self.twins.of([self.outputs[index] for index in places], [self.types[index] for index in places])
+        return f"{'update' if charge.collective.kind == ALL_GATHER else 'gradient'} of {found}" if found else ""
+
+    def refusal(self, refusal: Refusal, site: Equation | Program | None) -> Refusal:
+        """A refusal with the user's line, and with what its operands are."""
+        return _in_their_words(refusal, site, self.attribution, self.inputs, self.lines)
+
+
+def where(lines: Lines, place: int) -> tuple[str, str]:
+    """The user's line, or the first of several, `train.py:42`; and the library's function and line that it calls."""
+    if place < 1:
+        return "", ""
+    first, *more = lines.at(place)
+    at = str(first.user) if first.user is not None else str(first)
+    inside = first.library if first.user is not None else None
+    return (
+        f"{at} and {len(more)} more" if more else at,
+        "" if inside is None else f"{inside.function}, {inside}",
+    )
+
+
+def user_line(lines: Lines, place: int) -> int:
+    """The number of the user's line, or of the first of several; 0 where there is none."""
+    if place < 1:
+        return 0
+    user = lines.at(place)[0].user
+    return 0 if user is None else user.line
+
+
+class _Twins:
+    """The inputs that outputs belong to: those whose keys end the outputs' paths, and which have their shape."""
+
+    def __init__(self, inputs: Sequence[str | None], types: Sequence[Type | None]) -> None:
+        self._by_keys: dict[tuple[str, ...], list[tuple[str, object]]] = {}
+        for path, type in zip(inputs, types, strict=False):
+            if path:
+                self._by_keys.setdefault(_keys(path), []).append((path, getattr(type, "shape", None)))
+
+    def of(self, paths: Sequence[str], types: Sequence[Type | None]) -> str | None:
+        """The input that all these outputs belong to, by the longest keys. Keys that are the whole of an output's path
+        tell something only if one of them is a name."""
+        ends = [_keys(path) for path in paths]
+        shapes = {getattr(type, "shape", None) for type in types}
+        for count in range(min(map(len, ends)), 0, -1):
+            keys = ends[0][-count:]
+            if any(end[-count:] != keys for end in ends):
+                continue
+            if count == min(map(len, ends)) and all(key[1:-1].isdigit() for key in keys):
+                continue
+            for path, shape in self._by_keys.get(keys, ()):
+                if shapes == {shape}:
+                    return path
+        return None
+
+
+@functools.cache
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of a path, in order: `params['up'].kernel.value` has `['up']` and `.kernel`, since a variable's value is
+    the variable."""
+    found = _KEY.findall(path)
+    return tuple(found[:-1] if found and found[-1] == ".value" else found)
+
+
+def _in_their_words(
+    refusal: Refusal,
+    site: Equation | Program | None,
+    attribution: Attribution,
+    inputs: Sequence[str | None],
+    lines: Lines,
+) -> Refusal:
+    """A refusal with the user's line, and with what its operands are."""
+    place = site.line if site is not None else 0
+    refusal.line = user_line(lines, place)
+    refusal.column = 0
+    at, library = where(lines, place)
+    if at:
+        refusal.trail = (*refusal.trail, f"at {at} (in {library})" if library else f"at {at}")
+    if isinstance(site, Equation) and refusal.family is not Family.UNMODELLED:
+        spoken_of = [index for index in range(len(site.inputs)) if _mentions(refusal, index, len(site.inputs))]
+        named = [_operand(refusal, site, index, attribution, inputs, lines) for index in spoken_of]
+        if any(named):
+            refusal.message = f"{refusal.message} ({'; '.join(filter(None, named))})"
+    return refusal
+
+
+_FEW: Final = 3
+
+
+def _mentions(refusal: Refusal, index: int, count: int) -> bool:
+    """Whether to say what this operand is: one of few, or one that the refusal speaks of."""
+    if count <= _FEW or (refusal.place.part == "operand" and refusal.place.index == index):
+        return True
+    return re.search(rf"\boperand {index}\b", " ".join((refusal.message, refusal.because, refusal.help))) is not None
+
+
+def _operand(
+    refusal: Refusal,
+    equation: Equation,
+    index: int,
+    attribution: Attribution,
+    inputs: Sequence[str | None],
+    lines: Lines,
+) -> str:
+    """What people know of an operand: which argument it is or is made from, else the line that makes it."""
+    name = _declared(equation, index)
+    called = f"operand {index}"
+    if name and re.search(rf"\b{re.escape(name)}\b", refusal.because):
+        called += f", {name},"
+    found = attribution.of_operand(equation, index)
+    if found.literal is not None:
+        return f"{called} is the number {found.literal.text}"
+    if found.input is not None and found.input < len(inputs) and inputs[found.input]:
+        return f"{called} is {'made from ' if found.moved else ''}{inputs[found.input]}"
+    if found.maker is not None:
+        at, _ = where(lines, found.maker.line)
+        return f"{called} is made by {found.maker.primitive} at {at}" if at else ""
+    return ""
+
+
+def _declared(equation: Equation, index: int) -> str:
+    """What the declaration of an equation's primitive calls an operand: `x`, or `x1` of several."""
+    primitive = TABLE.get(equation.primitive)
+    names: list[str] = []
+    for name in primitive.operands if primitive is not None else ():
+        many = len(equation.inputs) - len(primitive.operands) + 1 if primitive is not None else 0
+        stem = name.removesuffix("...")
+        names += [name] if stem == name else [f"{stem}{number}" for number in range(many)] if many > 1 else [stem]
+    return names[index] if index < len(names) else ""
