@@ -112,3 +112,55 @@ def test_a_large_mesh_is_summed_up() -> None:
     found = json.loads(run("type", "f32[1000000@X]", "--mesh", "X=1000000", "--json").output)
     assert (found["device_count"], len(found["devices"]), found["grid"]) == (1_000_000, 4096, None)
     assert time.process_time() - start < 5
+
+
+def test_the_cotangents_of_a_signature() -> None:
+    """Statement A2: reduced and unreduced change places, all else is kept. A weight that is reduced has an unreduced
+    gradient; what is pending forward comes in reduced. No mesh is needed."""
+    result = run("type", "--cotangent", "f32[8@X,4] f32[4]{R:X} -> f32[8@X] f32[]{U:X}")
+    assert result.exit_code == 0
+    assert result.output.splitlines()[-2:] == [
+        "forward   f32[8@X,4], f32[4]{R:X} -> f32[8@X], f32[]{U:X}",
+        "backward  f32[8@X], f32[]{R:X} -> f32[8@X,4], f32[4]{U:X}",
+    ]
+    assert [line.rpartition("  ")[2] for line in result.output.splitlines()[:5]] == [
+        "along X", "sharded on dim 0", "reduced -> unreduced", "sharded on dim 0", "unreduced -> reduced",
+    ]  # fmt: skip
+
+
+def test_the_cotangents_of_several_types_as_json() -> None:
+    """Words apart or together; a maximum has none, an integer nothing in it, what varies varies."""
+    words = ["f32[4]{R:X, U:Y}, i32[3]", "f32[4]{U_max:Y}"]
+    found = json.loads(run("type", "--cotangent", *words, "--json").output)
+    assert found["verdict"] == "ok"
+    assert [one["cotangent"] for one in found["types"]] == ["f32[4]{U:X, R:Y}", "float0[3]", None]
+    assert found["types"][0]["along"] == {
+        "X": {"primal": "reduced", "cotangent": "unreduced"}, "Y": {"primal": "unreduced", "cotangent": "reduced"},
+    }  # fmt: skip
+    assert "has no cotangent" in found["types"][2]["why_no_cotangent"]
+    (manual,) = json.loads(run("type", "--cotangent", "f32[4]{V:X}", "--json").output)["types"]
+    assert (manual["cotangent"], manual["along"]["X"]["primal"]) == ("f32[4]{V:X}", "varying")
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh", "column", "code"),
+    [
+        ("f32[4]{R:X} -> f32[7@X]", "X=2", 20, "indivisible"),
+        ("f32[4]{R:X} -> f32[4", "", 21, "syntax"),
+        ("f32[4] f32[8@X,4@X]", "", 18, "repeated-axis"),
+        ("f32[4] -> f32[4] -> f32[4]", "", 18, "syntax"),
+        ("f32[4] f32[8@Y]", "X=2", 14, "unknown-axis"),
+        ("", "", 1, "syntax"),
+        ("f32[4]-> nonsense", "", 18, "syntax"),
+    ],
+)
+def test_a_signature_that_is_none(text: str, mesh: str, column: int, code: str) -> None:
+    result = run("type", "--cotangent", text, *(("--mesh", mesh) if mesh else ()), "--json")
+    assert result.exit_code == 2
+    (refusal,) = json.loads(result.stdout)["refusals"]
+    assert (refusal["code"], refusal["line"], refusal["column"]) == (code, 1, column)
+
+
+def test_several_types_need_the_option() -> None:
+    result = run("type", "f32[8]", "f32[8]")
+    assert (result.exit_code, "for the cotangents of several, add --cotangent" in result.stderr) == (2, True)
