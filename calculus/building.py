@@ -119,8 +119,17 @@ class Builder:
         """An equation, and the names of its results. Raises `Refused` where it has no type."""
         if not isinstance(parameters, Parameters):
             parameters = Parameters(tuple((parameters or {}).items()))
+        types = self.judged(primitive, inputs, parameters, types)
         binders = tuple(fresh() for _ in types)
-        equation = Equation(primitive, parameters, tuple(inputs), binders, tuple(types), self.line)
+        self.equations.append(Equation(primitive, parameters, tuple(inputs), binders, types, self.line))
+        self.types.update(zip(binders, types, strict=True))
+        return binders
+
+    def judged(
+        self, primitive: str, inputs: Sequence[Atom], parameters: Parameters, types: Sequence[Type | None]
+    ) -> tuple[Type, ...]:
+        """The types of the results of an equation. Raises `Refused` where it has none."""
+        equation = Equation(primitive, parameters, tuple(inputs), ("",) * len(types), tuple(types), self.line)
         operands: list[Operand] = [atom if isinstance(atom, Literal) else self.type_of(atom) for atom in inputs]
         key = (primitive, parameters, equation.types, *operands)
         found = self.scope.judged.get(key)
@@ -131,10 +140,7 @@ class Builder:
                 refusal = self.checker.refusals[before][0]
                 del self.checker.refusals[before:]
                 raise Refused(refusal)
-        equation.types = found[0].types
-        self.types.update(zip(binders, equation.types, strict=True))
-        self.equations.append(equation)
-        return binders
+        return found[0].types
 
     def rather(
         self,

@@ -59,8 +59,13 @@ class Use(NamedTuple):
         if self.primitive.kernel is None or self.scheme.roles or len(self.scheme.results) != 1:
             return False
         result = self.scheme.results[0]
-        aligned = all(len(indices) in (0, len(result)) for indices in self.scheme.operands)
-        return aligned and result == tuple((factor,) for factor in range(len(self.scheme.sizes)))
+        if result != tuple((factor,) for factor in range(len(self.scheme.sizes))):
+            return False
+        return all(
+            not indices
+            or (len(indices) == len(result) and all(dim in ((), one) for dim, one in zip(indices, result, strict=True)))
+            for indices in self.scheme.operands
+        )
 
 
 class Evaluation:

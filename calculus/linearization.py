@@ -144,6 +144,8 @@ class Linearizer:
     ) -> Pushed:
         """An equation of a declared primitive: in operands in which it is linear, itself; in others, its row."""
         known, linear = self.known, self.linear
+        if primitive.unfold is not None and (unfolded := self.unfolded(primitive, equation, primals, tangents)):
+            return unfolded
         results = known.emit(primitive.name, primals, equation.parameters, equation.types)
         types = [known.type_of(result) for result in results]
         arrays = [type for type in types if isinstance(type, ArrayType)]
@@ -177,6 +179,30 @@ class Linearizer:
                 for term in self.terms(use.of_result(number), tangents, evaluated, itself):
                     total = term if total is None else linear.one("add_any", (total, term))
             pushed.append(total)
+        return results, pushed
+
+    def unfolded(
+        self, primitive: Primitive, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]
+    ) -> Pushed | None:
+        """An equation of a declared primitive that is differentiated as others that compute the same; `None` where a
+        row says its derivative."""
+        from calculus.unfolding import Dual, Unfolding
+
+        typing = self.known.judged(primitive.name, primals, equation.parameters, equation.types)
+        types = [type for type in typing if isinstance(type, ArrayType)]
+        operands = [atom if isinstance(atom, Literal) else self.known.type_of(atom) for atom in primals]
+        use = Use.of(primitive, equation.parameters, operands, types)
+        assert primitive.unfold is not None
+        found = primitive.unfold(Unfolding(self, use, list(map(Dual, primals, tangents))))
+        if found is None:
+            return None
+        for type in types:
+            cotangent(type)
+        results = [self.known.at(one.value, type) for one, type in zip(found, types, strict=True)]
+        pushed = [
+            None if one.tangent is None or not differentiable(type) else self.linear.at(one.tangent, type)
+            for one, type in zip(found, types, strict=True)
+        ]
         return results, pushed
 
     def terms(

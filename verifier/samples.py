@@ -257,6 +257,7 @@ _CALLS: Final[Mapping[str, tuple[Row, ...]]] = {
         call("?[4,8,3]", new_sizes=(4, 24), dimensions=None, sharding=None),
         call("?[4,6,5]", new_sizes=(4, 10, 3), dimensions=None, sharding=None),
         call("?[3,4,8]", new_sizes=(4, 24), dimensions=(1, 0, 2), sharding=None),
+        call("?[4,2]", new_sizes=(2, 4), dimensions=(1, 0), sharding=None),
     ),
     "squeeze": (call("?[4,1,8]", dimensions=(1,)),),
     "expand_dims": (call("?[4,8]", dimensions=(1,)),),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from calculus.formulas import Formula, read_row
 from calculus.parameters import bad
@@ -14,6 +14,9 @@ from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape
 from calculus.signatures import Signature
 from calculus.types import DTYPES, SHORT_NAMES, ArrayType, Type, dtype_class
+
+if TYPE_CHECKING:
+    from calculus.unfolding import Dual, Unfolding
 
 
 class Site(NamedTuple):
@@ -48,6 +51,8 @@ Kernel: TypeAlias = Callable[..., Any]
 """`kernel(np, parameters, *blocks)`: the function the primitive computes, given numpy (loaded by whoever runs it)."""
 
 
+Unfold: TypeAlias = "Callable[[Unfolding], Sequence[Dual] | None]"
+
 EVERYTHING: Final = "fiubco"
 """All classes of dtypes."""
 
@@ -80,6 +85,8 @@ class Primitive:
         of `calculus.formulas`; where none is written for an operand, it is not differentiated.
     adjoint: the transpose in a linear operand, in the same notation, where the scheme does not say it: of a primitive
         that looks along dims. The operand's position tells rows of a variadic operand apart.
+    unfold: how it is computed by equations whose derivatives are known, where no formula of one operand says its own;
+        `None` where it is not, at this site.
     trusted: whether that devices compute the same is assumed, and counted: nothing says what they compute.
     """
 
@@ -96,6 +103,7 @@ class Primitive:
     sized: str | OnBlocks = ""
     derivative: str | Callable[[Site], str] = ""
     adjoint: str | Callable[[Site, int], str] = ""
+    unfold: Unfold | None = None
     trusted: bool = False
 
     def signature(self, site: Site) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from calculus.primitives.declaration import Primitive, Site
+from calculus.primitives.declaration import Primitive, Site, Unfold
 from calculus.primitives.differentials import (
     elementwise,
     factorizations,
@@ -36,10 +36,16 @@ ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
     name: row for room in _ROOMS for name, row in room.ADJOINTS.items()
 }
 
+UNFOLDED: Final[Mapping[str, Unfold]] = {
+    name: unfold for room in (lookups, reductions, windows) for name, unfold in room.UNFOLDED.items()
+}
+"""What is differentiated as equations that compute the same."""
+
 
 def differentiable(primitive: Primitive) -> Primitive:
     """A declaration with its rows."""
-    derivative, adjoint = DERIVATIVES.get(primitive.name), ADJOINTS.get(primitive.name)
-    if derivative is None and adjoint is None:
-        return primitive
-    return replace(primitive, derivative=derivative or primitive.derivative, adjoint=adjoint or primitive.adjoint)
+    name = primitive.name
+    return replace(
+        primitive, derivative=DERIVATIVES.get(name, primitive.derivative),
+        adjoint=ADJOINTS.get(name, primitive.adjoint), unfold=UNFOLDED.get(name, primitive.unfold),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from calculus.parameters import required, whole_numbers
-from calculus.primitives.declaration import Site
+from calculus.primitives.declaration import Site, Unfold
 from calculus.programs import Call
 
 
@@ -57,6 +57,8 @@ def added_up(site: Site, position: int) -> str:
         f"mode='{site.parameters.get('mode')}', slice_sizes={taken}, {flags})"
     )
 
+
+UNFOLDED: Final[Mapping[str, Unfold]] = {}
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {}
 

@@ -13,7 +13,7 @@ from typing import Final
 from calculus.formulas import spelled
 from calculus.primitives import convolution, pooling
 from calculus.primitives.contraction import product_dtype
-from calculus.primitives.declaration import Site
+from calculus.primitives.declaration import Site, Unfold
 from calculus.primitives.sliding import Slide, extent, places
 from calculus.programs import Value
 from calculus.types import DTYPES, Dim
@@ -208,3 +208,5 @@ ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
     "select_and_gather_add": put_back,
     "select_and_scatter_add": looked_at,
 }
+
+UNFOLDED: Final[Mapping[str, Unfold]] = {}
