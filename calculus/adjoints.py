@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from calculus.building import Builder
 from calculus.cotangents import cotangent
-from calculus.evaluation import Evaluation, Use
+from calculus.evaluation import Evaluation, Use, sliced
 from calculus.parameters import whole_numbers
 from calculus.programs import Atom, Parameters, Value, Word
 from calculus.refusals import Place, Refused, refuse
@@ -176,23 +176,16 @@ def _product_at(
     pending = tuple(axis for axis in wanted.unreduced if not any(axis in axes for axes in lists))
     derived = array_type(wanted.dtype, wanted.shape, lists, wanted.varying, pending, wanted.reduced)
     cuts = dict(zip(natural, wanted.axes, strict=True))
-    sliced = tuple(have or cuts.get(dim, ()) for dim, have in zip(right, types[1].axes, strict=True))
-    attempts = [(types[1].axes, wanted), (types[1].axes, derived), (sliced, wanted)]
+    meeting = tuple(have or cuts.get(dim, ()) for dim, have in zip(right, types[1].axes, strict=True))
+    attempts = [(types[1].axes, wanted), (types[1].axes, derived), (meeting, wanted)]
     for number, (cut, type) in enumerate(attempts, 1):
         try:
-            other = builder.at(atoms[1], _sliced(types[1], cut))
+            other = builder.at(atoms[1], sliced(types[1], cut))
             return builder.one("dot_general", (atoms[0], other), rows, type)
         except Refused:
             if number == len(attempts):
                 raise
     raise AssertionError
-
-
-def _sliced(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
-    """A type whose dims are cut by these lists: along their axes, nothing else is said."""
-    cut = {axis for axes in lists for axis in axes}
-    unreduced, reduced = (tuple(axis for axis in axes if axis not in cut) for axes in (type.unreduced, type.reduced))
-    return array_type(type.dtype, type.shape, lists, type.varying, unreduced, reduced, memory=type.memory)
 
 
 def _reshaped(builder: Builder, atom: Atom, target: ArrayType, parameters: Parameters) -> Atom:

@@ -19,7 +19,7 @@ from calculus.programs import Atom, Literal, Parameters, Value, Word
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Signature
-from calculus.types import DTYPES, ArrayType, Type, array_type, dtype_class
+from calculus.types import DTYPES, ArrayType, Axes, Type, array_type, dtype_class
 from calculus.uses import Operand
 
 
@@ -66,6 +66,43 @@ class Use(NamedTuple):
             or (len(indices) == len(result) and all(dim in ((), one) for dim, one in zip(indices, result, strict=True)))
             for indices in self.scheme.operands
         )
+
+
+def met(
+    use: Use, operands: Sequence[Operand], results: Sequence[ArrayType], beside: bool = False
+) -> list[ArrayType | None]:
+    """Where an operand is reduced: of the operands that meet a dim of the results that is cut (beside: or of another
+    operand), the type of the slice that the judgment takes, free; `None` for the others. What flows in and out of such
+    an operand flows in and out of its slice, so that nothing in a row or a transpose meets two states along one
+    axis."""
+    arrays = [operand if isinstance(operand, ArrayType) else None for operand in operands]
+    if not any(type is not None and type.reduced for type in arrays):
+        return [None] * len(operands)
+    cut = list(zip(results, use.scheme.results, strict=True))
+    if beside:
+        cut += [(type, places) for type, places in zip(arrays, use.scheme.operands, strict=True) if type is not None]
+    found: list[ArrayType | None] = []
+    for type, indices in zip(arrays, use.scheme.operands, strict=True):
+        lists = () if type is None else type.axes
+        for other, places in cut:
+            cuts = {dim: axes for dim, axes in zip(places, other.axes, strict=True) if dim}
+            lists = tuple(_cut(type, axes, cuts.get(dim, ())) for dim, axes in zip(indices, lists, strict=False))
+        found.append(sliced(type, lists) if type is not None and lists != type.axes else None)
+    return found
+
+
+def _cut(type: ArrayType | None, axes: Axes, wanted: Axes) -> Axes:
+    """A dim's axes where it is cut as it is wanted, if that is a slice of copies."""
+    more = wanted[len(axes) :]
+    copies = type is not None and not any(axis in type.mentioned and axis not in type.reduced for axis in more)
+    return wanted if wanted[: len(axes)] == axes and copies else axes
+
+
+def sliced(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
+    """A type whose dims are cut by these lists: along their axes, nothing else is said."""
+    cut = {axis for axes in lists for axis in axes}
+    unreduced, reduced = (tuple(axis for axis in axes if axis not in cut) for axes in (type.unreduced, type.reduced))
+    return array_type(type.dtype, type.shape, lists, type.varying, unreduced, reduced, memory=type.memory)
 
 
 class Evaluation:
@@ -137,7 +174,15 @@ class Evaluation:
             wanted = (type,) if count == 1 else self.targets if count == len(self.targets) else (None,) * count
             if any(isinstance(argument, Zeros) and argument.along for argument in formula.arguments):
                 wanted = (self.type_of(atoms[0]),)  # what is added to pending zeros stays pending
-            self.done[whole] = fitted(builder, primitive, atoms, parameters, wanted)
+            try:
+                self.done[whole] = fitted(builder, primitive, atoms, parameters, wanted)
+            except Refused:
+                asked = [name for name, value in formula.parameters if isinstance(value, PlacedLike)]
+                if not asked:
+                    raise
+                # it cannot be placed so by itself: what follows is moved
+                rest = {name: None if name in asked else value for name, value in parameters.items_in_order}
+                self.done[whole] = fitted(builder, primitive, atoms, Parameters(tuple(rest.items())), [None] * count)
         return self.done[whole]
 
     def spelled(self, formula: Apply, types: Sequence[ArrayType]) -> tuple[str, Parameters]:

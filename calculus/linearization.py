@@ -17,7 +17,7 @@ from calculus.adjoints import rearranged, unwritten
 from calculus.building import Builder, Piece, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
-from calculus.evaluation import Evaluation, Use, named
+from calculus.evaluation import Evaluation, Use, met, named
 from calculus.formulas import ZERO, Formula
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
@@ -155,6 +155,12 @@ class Linearizer:
             cotangent(type)
         operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
         use = Use.of(primitive, equation.parameters, operands, arrays)
+        slices = met(use, operands, arrays)
+        primals = [known.at(atom, type) if type else atom for atom, type in zip(primals, slices, strict=True)]
+        tangents = [
+            linear.at(atom, type) if type and atom is not None else atom
+            for atom, type in zip(tangents, slices, strict=True)
+        ]
         evaluations: dict[int, Evaluation] = {}
         applied: dict[tuple[Atom, ...], tuple[Atom, ...]] = {}
 

@@ -16,7 +16,7 @@ from calculus.adjoints import adjoint, unwritten
 from calculus.building import Builder, Piece, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
-from calculus.evaluation import Evaluation, Use, named
+from calculus.evaluation import Evaluation, Use, met, named
 from calculus.linearization import differentiable
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
@@ -145,11 +145,15 @@ class Transposer:
             for ct, binder, type in zip(cts, equation.binders, results, strict=True)
         ]
         use = Use.of(primitive, equation.parameters, operands, results)
-        targets = [cotangent(builder.type_of(atom)) for atom in equation.inputs]
-        evaluation = Evaluation(named(use, equation.inputs, flowing), builder, builder, targets)
+        inputs = [
+            atom if type is None else builder.input(type) if atom in self.linear else builder.at(atom, type)
+            for atom, type in zip(equation.inputs, met(use, operands, results, beside=True), strict=True)
+        ]
+        targets = [cotangent(builder.type_of(atom)) for atom in inputs]
+        evaluation = Evaluation(named(use, inputs, flowing), builder, builder, targets)
         for position, atom in enumerate(equation.inputs):
             if isinstance(atom, str) and atom in self.linear:
-                found = adjoint(builder, use, equation.parameters, equation.inputs, position, flowing, evaluation)
+                found = adjoint(builder, use, equation.parameters, inputs, position, flowing, evaluation)
                 self.add(atom, found)
 
     def instantiated(self, ct: Atom | None, primal: Atom) -> Atom:

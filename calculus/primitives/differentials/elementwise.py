@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from calculus.parameters import integer, required
-from calculus.primitives.declaration import Site
-from calculus.types import DTYPES, dtype_class
+from calculus.primitives.declaration import Site, real_dtype
+from calculus.types import DTYPES, ArrayType, dtype_class
 
 BOUNDED: Final = (
     "low: g * select_n((low > x) & (low < high), full(0, result), full(1, result)); "
@@ -85,8 +85,13 @@ def conjugated(site: Site, position: int) -> str:
 
 
 def converted_back(site: Site, position: int) -> str:
-    """To the dtype of what was converted."""
-    return f"convert_element_type(g, new_dtype={DTYPES[site.dtypes[0] or 'f32'][0]}, weak_type=False)"
+    """To the dtype of what was converted; of real numbers that became complex ones, the real part."""
+    (result,) = site.printed
+    embedded = isinstance(result, ArrayType) and result.dtype_class == "c" and not is_complex(site)
+    ct = "real(g)" if embedded else "g"
+    if embedded and isinstance(result, ArrayType) and real_dtype(result.dtype) == site.dtypes[0]:
+        return ct
+    return f"convert_element_type({ct}, new_dtype={DTYPES[site.dtypes[0] or 'f32'][0]}, weak_type=False)"
 
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
