@@ -11,8 +11,8 @@ from typing import Final
 from calculus.adjoints import unwritten
 from calculus.building import Builder
 from calculus.cotangents import cotangent
+from calculus.derivatives.hoisting import parted
 from calculus.derivatives.rules import Form, closed, linear_operands, results_of, types_in
-from calculus.effects import EFFECTFUL
 from calculus.linearization import Linearized, Linearizer, Pushed, Tangent, linearize
 from calculus.loops import scan_parts, slice_type, stacked
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable
@@ -31,7 +31,8 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
 
     # The forward loop, what it does not change computed before it.
     names = found.forward.inputs
-    before, inside, carried = _invariant(found.forward, held)
+    before, inside, carried = parted(found.forward, names[:held])
+    types.update(types_in(Program((), (), (), (), (*before, *inside), ())))
     values: dict[Variable, Atom] = dict(zip(names[:held], primals, strict=False))
     outside = Program((), (), names[:held], found.forward.input_types[:held], before, carried)
     hoisted = walk.known.inline(outside, primals[:held])
@@ -99,24 +100,6 @@ def _settled(
         if grown == nonzero:
             return found, nonzero
         nonzero = grown
-
-
-def _invariant(program: Program, held: int) -> tuple[tuple[Equation, ...], tuple[Equation, ...], tuple[Variable, ...]]:
-    """The equations that depend on the first inputs only, the others, and what the others use of the former. What an
-    equation does beside its results, it does in every iteration."""
-    fixed = set(program.inputs[:held])
-    before: list[Equation] = []
-    inside: list[Equation] = []
-    for equation in program.equations:
-        known = all(not isinstance(atom, str) or atom in fixed for atom in equation.inputs)
-        if known and equation.primitive not in EFFECTFUL:
-            before.append(equation)
-            fixed.update(equation.binders)
-        else:
-            inside.append(equation)
-    bound = [binder for equation in before for binder in equation.binders]
-    used = {atom for equation in inside for atom in equation.inputs} | set(program.outputs)
-    return tuple(before), tuple(inside), tuple(name for name in bound if name in used)
 
 
 def _linear_body(walk: Linearizer, body: Program, found: Linearized, carries: Sequence[bool]) -> Program:

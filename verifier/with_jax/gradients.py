@@ -46,7 +46,8 @@ class Array:
 class Traced:
     """A function's program. retyped: makes it without JAX's types, but for those of its inputs and those that are asked
     for. meshes: those it lies on. scalar: whether it gives one floating number. wrt: the inputs that can change.
-    derivative: makes the program of its derivative, or raises what JAX raises."""
+    derivative: makes the program of its derivative, or raises what JAX raises. lowered: likewise, for compiling where
+    the mesh has devices."""
 
     forward: Document
     retyped: Callable[[], Program]
@@ -54,6 +55,7 @@ class Traced:
     scalar: bool
     wrt: tuple[int, ...]
     derivative: Callable[[], Document]
+    lowered: Callable[[], Any]
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,21 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
     scalar = len(types) == 1 and isinstance(types[0], ArrayType) and not types[0].shape and differentiable(types[0])
     lies = meshes.distinct((*(() if mesh is None else (mesh,)), *meshes.of_program(inside)))
 
+    def differentiated() -> tuple[Callable[..., Any], list[Any]]:
+        """The derivative as a function, and its arguments."""
+        if scalar:
+            return jax.grad(lambda *arrays: flat(*arrays)[0], argnums=wrt), structs
+        seeds = [_struct(cotangent(type), mesh) for type in types if differentiable(type)]
+        return _pulled_back(flat, wrt, len(structs)), [*structs, *seeds]
+
     def derivative() -> Document:
         with _context(mesh):
-            if scalar:
-                made = jax.make_jaxpr(jax.grad(lambda *arrays: flat(*arrays)[0], argnums=wrt))(*structs)
-            else:
-                seeds = [_struct(cotangent(type), mesh) for type in types if differentiable(type)]
-                made = jax.make_jaxpr(_pulled_back(flat, wrt, len(structs)))(*structs, *seeds)
-        return convert(made)
+            function, arguments = differentiated()
+            return convert(jax.make_jaxpr(function)(*arguments))
+
+    def lowered() -> Any:
+        function, arguments = differentiated()
+        return jax.jit(function).trace(*arguments).lower()
 
     def retyped() -> Program:
         conversion = WithoutTypes(program)
@@ -116,7 +125,7 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
         made.input_types = tuple(conversion.type(variable) for variable in inside.invars)
         return made
 
-    return Traced(convert(program), retyped, lies, scalar, wrt, derivative)
+    return Traced(convert(program), retyped, lies, scalar, wrt, derivative, lowered)
 
 
 def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int) -> Callable[..., list[Any]]:
@@ -154,5 +163,5 @@ def _mesh_of(structs: Sequence[Any]) -> Any:
 
 @contextlib.contextmanager
 def _context(mesh: Any) -> Iterator[None]:
-    with contextlib.nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(mesh):
+    with contextlib.nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(meshes.abstract(mesh)):
         yield

@@ -21,7 +21,12 @@ PENDING: Final = P(None, None, unreduced={"X"})
 
 
 def _mapped(f: Callable[..., Any], ins: Any, outs: Any, **how: Any) -> Callable[..., Any]:
-    return jax.shard_map(f, in_specs=ins, out_specs=outs, **how)
+    """A shard_map on the mesh in context, whichever that is each time."""
+
+    def mapped(*arrays: Any) -> Any:
+        return jax.shard_map(f, in_specs=ins, out_specs=outs, **how)(*arrays)
+
+    return mapped
 
 
 def _varying(value: Any) -> Any:

@@ -193,6 +193,33 @@ ONE: Final[dict[str, Callable[[Any], Any]]] = {
     "gathered in a call in a loop": lambda x: lax.fori_loop(
         0, 3, lambda _, c: jax.jit(lambda c: jnp.sin(c * jax.reshard(x, P())))(c), jnp.ones((8, 4))
     ),
+    "gathered in a choice in a loop": lambda x: lax.fori_loop(
+        0, 3, lambda i, c: lax.cond(i > 1, lambda c: jnp.sin(c * jax.reshard(x, P())), lambda c: c, c), jnp.ones((8, 4))
+    ),
+    "gathered in a loop in a loop": lambda x: lax.fori_loop(
+        0, 3, lambda _, c: lax.fori_loop(0, 2, lambda _, d: jnp.sin(d * jax.reshard(x, P()) * c), c), jnp.ones((8, 4))
+    ),
+    "gathered in two calls in a loop": lambda x: lax.fori_loop(
+        0,
+        3,
+        lambda _, c: jax.jit(lambda c, y: (jax.jit(lambda d, z: d * jax.reshard(z, P()))(c, y) + jnp.sin(c), y))(c, x)[
+            0
+        ],
+        jnp.ones((8, 4)),
+    ),
+    "gathered and computed again in a loop": lambda x: lax.fori_loop(
+        0, 3, lambda _, c: jax.checkpoint(lambda c, x: jnp.sin(c * jax.reshard(x, P())))(c, x), jnp.ones((8, 4))
+    ),
+    "gathered and mapped in a loop": lambda x: lax.fori_loop(
+        0,
+        3,
+        lambda _, c: jax.shard_map(
+            lambda c, x: jnp.sin(c * lax.all_gather(x, "X", tiled=True)[: c.shape[0]]),
+            in_specs=(P("X"), P("X")),
+            out_specs=P("X"),
+        )(c, jax.reshard(x, P("X"))),
+        jax.reshard(jnp.ones((8, 4)), P("X")),
+    ),
     "gathered, computed again": jax.checkpoint(lambda x: jnp.sin(jax.reshard(x, P())) ** 2),
     "gathered in a choice": lambda x: lax.cond(
         lax.iota("int32", 3)[1] > 0, lambda x: jnp.sin(jax.reshard(x, P())), lambda x: jax.reshard(x, P()) * 2, x
