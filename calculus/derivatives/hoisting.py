@@ -55,7 +55,7 @@ def _all_known(atoms: Sequence[Atom], known: Collection[Variable]) -> bool:
 
 def _call(equation: Equation, known: Collection[Variable]) -> tuple[list[Equation], list[Equation]]:
     """A call as two: of the part that is known, and of the rest, which takes what it needs of the former."""
-    whole = [], [equation]
+    whole: tuple[list[Equation], list[Equation]] = ([], [equation])
     rows = dict(equation.parameters.items_in_order)
     key = next((name for name in _BODIES if body(rows.get(name)) is not None), "")
     program = body(rows.get(key))

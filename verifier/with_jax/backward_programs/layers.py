@@ -114,9 +114,9 @@ def _likely(logits: Any, targets: Any, words: int = WORDS) -> Any:
 @block
 def _cross_entropy(here: Layout) -> Any:
     """Words as one-hot vectors, in and out."""
-    def loss(tokens: Any, targets: Any, table: Any, out: Any) -> Any:
+    def loss(tokens: Any, targets: Any, table: Any, last: Any) -> Any:
         x = jnp.einsum("btw,wd->btd", jax.nn.one_hot(tokens, HIDDEN), here.use(table), out_sharding=out(here, 3))
-        return _likely(x @ here.use(out), targets, HIDDEN)
+        return _likely(x @ here.use(last), targets, HIDDEN)
 
     words = here.data(BATCH, TOKENS, dtype="int32")
     return loss, (words, words, here.narrow(HIDDEN, WIDTH), here.wide(WIDTH, HIDDEN))
@@ -124,9 +124,9 @@ def _cross_entropy(here: Layout) -> Any:
 
 @block
 def _looked_up_words(here: Layout) -> Any:
-    def loss(tokens: Any, targets: Any, table: Any, out: Any) -> Any:
+    def loss(tokens: Any, targets: Any, table: Any, last: Any) -> Any:
         x = here.use(table).at[tokens].get(out_sharding=P(here.batch, None, None))
-        logits = x @ here.use(out)
+        logits = x @ here.use(last)
         return jnp.mean(jax.nn.logsumexp(logits, -1)) - jnp.mean(
             jnp.take_along_axis(logits, targets[..., None], -1))
 
@@ -167,9 +167,9 @@ def _experts_by_choice(here: Layout) -> Any:
         gate, chosen = lax.top_k(jax.nn.softmax(x @ router, -1), 2)
         weight = jnp.einsum("btk,btke->bte", gate, jax.nn.one_hot(chosen, 3))
         hidden = jax.nn.gelu(jnp.einsum("btd,edf->btef", x, here.use(up)))
-        out = jnp.einsum("btef,efd->bted", hidden, here.use(down),
-                         out_sharding=P(here.batch, None, None, None) if here.out() else None)
-        return here.sum(jnp.einsum("bted,bte->btd", out, weight))
+        returned = jnp.einsum("btef,efd->bted", hidden, here.use(down),
+                              out_sharding=P(here.batch, None, None, None) if here.out() else None)
+        return here.sum(jnp.einsum("bted,bte->btd", returned, weight))
 
     return loss, (here.data(BATCH, TOKENS, WIDTH), here.gain(WIDTH, 3), here.wide(3, WIDTH, HIDDEN),
                   here.narrow(3, HIDDEN, WIDTH))
