@@ -42,19 +42,20 @@ def filled(text: str, functions: bool = True) -> str:
 def test_the_output_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = README.read_text(encoding="utf-8")
-    assert len(_SHOWN.findall(text)) == 5
+    assert len(_SHOWN.findall(text)) == 6
     newest = jax.__version_info__ >= (0, 12)  # an older one traces the same function to other equations
     assert filled(text, functions=newest) == text, "run `make readme`"
 
 
 def test_the_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The lines of Python print a report on the step that they name."""
+    """The lines of Python print a report on the step, and on the gradient, that they name."""
     monkeypatch.chdir(ROOT)
-    (block,) = re.findall(
+    blocks = re.findall(
         r"^    import verifier\n(?:    .*\n|\n(?=    ))*", README.read_text(encoding="utf-8"), re.MULTILINE
     )
-    exec(textwrap.dedent(block), {})
-    assert capsys.readouterr().out.startswith("step: well typed · ")
+    for block, said in zip(blocks, ["step: well typed · ", "loss (gradient): well typed · "], strict=True):
+        exec(textwrap.dedent(block), {})
+        assert capsys.readouterr().out.startswith(said)
 
 
 def test_the_two_commands_come_first() -> None:

@@ -65,7 +65,7 @@ def test_it_is_well_typed(variant: str) -> None:
     report = reported(variant)
     assert [(refusal.code, refusal.message) for refusal in report.refusals] == []
     assert report.verdict == "ok"
-    assert report.equations > 50
+    assert report.equations >= 4
 
 
 def without_places(report: Report) -> Counter[tuple[Any, ...]]:
