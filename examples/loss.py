@@ -1,7 +1,7 @@
 """A loss whose weight is used as *reduced*, which is free: its gradient is summed over devices once, where the cast is.
 
-`shardproof grad examples.loss:loss_and_arguments` prints the gradient and what it communicates. JAX traces the loss; its
-backward program follows from the types.
+`shardproof grad examples.loss:loss_and_arguments` prints the gradient and what it communicates. JAX traces the loss
+alone; its backward program follows from the types.
 """
 
 from __future__ import annotations

@@ -141,8 +141,7 @@ def derive(
         _point(refusal, document, text, make)
     facts = Facts(document)
     rows = [
-        row(one, one.equation.line, forward=facts.at(one.equation.line) if found.backward(one) else "")
-        for one in examined.charges
+        row(one, one.equation.line, forward=facts.of(one) if found.backward(one) else "") for one in examined.charges
     ]
     said = notes(examined, lambda sizes: f"give --mesh {sizes}", lambda equation: f"line {equation.line}")
     report = Derived(
@@ -167,12 +166,18 @@ class Facts:
         found = self._found.get(line)
         return None if found is None else found[0]
 
-    def at(self, line: int) -> str:
-        """The equation at a place in a few words: `reshard f32[4] -> f32[4]{R:X}`; nothing where there are several."""
-        found = self._found.get(line)
+    def of(self, charge: Charge) -> str:
+        """The equation that a charge of a derived program comes from, in a few words: `reshard f32[4] -> f32[4]{R:X}`;
+        nothing where several stand at its place. It is computed again where a rematerialised body has it as it was."""
+        derived = charge.equation
+        found = self._found.get(derived.line)
         if found is None:
             return ""
-        equation, program = found
+        remade = any(label.startswith(("remat", "checkpoint")) for label in charge.inside)
+        same = derived.primitive == found[0].primitive and derived.types == found[0].types
+        return f"{self._words(*found)}{', again' if remade and same else ''}"
+
+    def _words(self, equation: Equation, program: Program) -> str:
         types = self._types.get(id(program))
         if types is None:
             names, given = (*program.constants, *program.inputs), (*program.constant_types, *program.input_types)

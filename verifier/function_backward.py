@@ -92,7 +92,7 @@ def _report(
     words = Words(program, examined, inputs, outputs, source.lines, derived=True)
     facts = Facts(Document((), source.program)) if examined.charges else None
     rows = [
-        words.row(charge)._replace(forward=facts.at(charge.equation.line) if facts and found.backward(charge) else "")
+        words.row(charge)._replace(forward=facts.of(charge) if facts and found.backward(charge) else "")
         for charge in examined.charges
     ]
     refusals = [words.refusal(refusal, site) for refusal, site in examined.checker.refusals]

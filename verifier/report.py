@@ -27,7 +27,8 @@ class Row(NamedTuple):
     enclosing constructs, outermost first (`scan x5`). Of a function: where: the user's own line (`train.py:42`); value:
     the argument or result that is moved (`params['w']`), where it is one; library: the function, and the line of it,
     that the user's line calls and that communicates (`Linear.__call__, flax/nnx/nn/linear.py:431`). Of a backward pass:
-    forward: the forward equation whose transpose this is, with its types (`reshard f32[4] -> f32[4]{R:X}`).
+    forward: the forward equation whose transpose this is, with its types (`reshard f32[4] -> f32[4]{R:X}`), or, where
+    `, again` follows, which is computed again.
     """
 
     line: int
@@ -265,7 +266,7 @@ def cells(rows: Iterable[Row], places: bool = True) -> list[tuple[str, ...]]:
         columns["total"] = [_number(row.total) for row in rows]
     columns["wire"] = [_number(row.wire_total) for row in rows]
     if any(_of_function(row) and row.forward for row in rows):
-        columns["transpose of"] = [row.forward or "-" for row in rows]
+        columns["forward equation"] = [row.forward or "-" for row in rows]
     if any(row.exactness != EXACT for row in rows):
         columns["exactness"] = [row.exactness for row in rows]
     if any(row.inside for row in rows):

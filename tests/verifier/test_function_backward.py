@@ -136,14 +136,14 @@ def test_it_prints_itself_everywhere() -> None:
     first, heading, *rest = str(found).splitlines()
     assert first.startswith("loss (gradient): well typed · ")
     assert first.endswith(" · 2 collectives, 2 runs · 3,072 bytes per device")
-    assert heading.split()[-3:] == ["wire", "transpose", "of"]
+    assert heading.split()[-3:] == ["wire", "forward", "equation"]
     assert f"gradient of {WO}" in "\n".join(rest)
     data = json.loads(found.to_json())
     assert (data["derived"], data["verdict"], data["total_bytes"]) == ("gradient", "ok", 3072)
     assert data["gradients"] == {WI: "f32[16,32]", WO: "f32[32,8]"}
     assert data["communication"][0]["forward"]
     page = read_html(found)
-    assert page.rows[0][-1] == "transpose of"
+    assert page.rows[0][-1] == "forward equation"
     assert len(page.rows) == 3
 
 
@@ -172,6 +172,21 @@ def test_what_jax_refuses_to_differentiate() -> None:
     found = verifier.check(lambda x, a, b: jnp.sum(x @ (a @ b)), array(8, 8, spec=P("data")), whole, whole)
     rows = {row.value: row.bytes for row in found.backward(wrt=(1, 2)).communication if row.forward}
     assert rows == {"": 256}  # the cotangent of a b is summed once, 8 x 8 floats; a's and b's are made of it
+
+
+def test_what_is_gathered_again_is_no_transpose() -> None:
+    """A rematerialised layer gathers its weight, 16 x 32 floats, once more; and scatters its gradient."""
+
+    def layer(w: Any, x: Any) -> Any:
+        return jnp.tanh(x @ jax.reshard(w, P(None, None, reduced={"data"})))
+
+    shards = array(16, 32, spec=P("data", None))
+    found = verifier.check(lambda w, x: jnp.sum(jax.checkpoint(layer)(w, x)), shards, X).backward()
+    fact = "reshard f32[16@data,32] -> f32[16,32]{R:data}"
+    rows = [(row.kind, row.bytes, row.value, row.forward) for row in found.communication]
+    assert sorted(rows) == [
+        ("all-gather", 2048, "w", f"{fact}, again"), ("reduce-scatter", 2048, "gradient of w", fact),
+    ]  # fmt: skip
 
 
 def test_jitted_and_traced_functions() -> None:
