@@ -57,7 +57,7 @@ class Piece(NamedTuple):
 class Workbench:
     """What the builders of one derivation share: the checker that judges, and what was derived of bodies so far, and of
     equations (`pieces`, by all that they are a function of).
-    assumed: the custom rules that are not printed, and are taken to be the derivatives of their bodies."""
+    assumed: what is trusted about code that is not printed, a sentence each."""
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
@@ -211,8 +211,23 @@ class Builder:
         return self.one("pvary", (found,), {"axes": type.varying}, varying) if type.varying else found
 
     def at(self, atom: Atom, type: Type) -> Atom:
-        """A value at a type: itself, or resharded."""
+        """A value at a type: itself, or brought to its memory, and resharded."""
+        have = self.type_of(atom)
+        if isinstance(have, ArrayType) and isinstance(type, ArrayType) and have.memory != type.memory:
+            atom = self.moved(atom, type.memory)
         return atom if same(self.type_of(atom), type) else self.one("reshard", (atom,), None, type)
+
+    def moved(self, atom: Atom, memory: str) -> Variable:
+        """A value in another memory, empty for the device's own: each device copies its part."""
+        return self.one(
+            "device_put",
+            (atom,),
+            {
+                "copy_semantics": (Word("ArrayCopySemantics.ALWAYS_COPY"),),
+                "devices": (Word(f"MemorySpace.{(memory or 'device').capitalize()}"),),
+                "srcs": (None,),
+            },
+        )
 
     def sharding(self, type: ArrayType) -> Value:
         """The parameter that asks for a type's placement."""

@@ -277,7 +277,8 @@ def _moved(
     type: ArrayType, row: Row, parameters: Parameters, axes: Axes, mesh: Mesh
 ) -> tuple[tuple[Dim, ...], tuple[Axes, ...]]:
     """The result's shape and lists. Tiled, a dim is multiplied or divided by the number of devices; untiled, a dim of
-    that size appears or disappears."""
+    that size appears or disappears. An exchange always does the former: JAX brings the dims along, and takes them away,
+    in equations of their own."""
     if not row.move:
         return type.shape, type.axes
     count = mesh.size(axes)
@@ -288,7 +289,7 @@ def _moved(
         count = said
     if count is None:
         raise refuse("bad-mesh", f"the size of {', '.join(axes)} is not known", help="give the mesh")
-    tiled = flag(parameters, "tiled")
+    tiled = flag(parameters, "tiled") or row.move == "exchange"
     shape, lists = list(type.shape), list(type.axes)
     if row.move == "gather":
         dim = _dim(parameters, "all_gather_dimension", len(shape) - (1 if tiled else 0))

@@ -6,7 +6,8 @@ and dead code do not count. Nor do: a transpose after or before a contraction, w
 order of the summands of a cotangent (`add_any`) or of two factors; whether a sum, a broadcast over dims of size 1 or a
 reshape writes a change of shape; whether a call or a rematerialised body is inlined; whether what a loop does not
 change is computed in it; in which order a loop's carries or a body's inputs stand; whether a number stands where it is
-used or is first brought to a type of its own. Types count, everywhere else.
+used or is first brought to a type of its own; barriers, which keep a compiler from moving equations past them, and a
+rounding of numbers to the dtype that they have. Types count, everywhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from calculus.loops import scan_parts
 from calculus.parameters import integer
 from calculus.primitives import TABLE
 from calculus.primitives.elementwise import aligned
@@ -31,6 +31,7 @@ from calculus.programs import (
     Value,
     body,
 )
+from calculus.recurrences import scan, while_loop
 from calculus.types import ArrayType, Type, array_type
 
 _UNSAID: Final = frozenset({
@@ -98,6 +99,10 @@ class Numbering:
             self.free.append(free | {found} if key.what in ("carry", "slice") else free)
         return found
 
+    def value(self, what: str, type: Hashable, says: Hashable, *operands: int, beside: Iterable[int] = ()) -> int:
+        """The number of what these describe."""
+        return self.of(Key(what, type, says, operands), beside)
+
     def shown(self, number: int, depth: int = 5) -> str:
         """A value as an expression, a few levels deep."""
         key = self.keys[number]
@@ -139,13 +144,14 @@ class Numbering:
             return [self.dot(equation, operands, types[0])]
         if name == "transpose":
             return [self.transposed(operands[0], _integers(equation.parameters["permutation"]), types[0])]
+        if name == "optimization_barrier" or self.rounds_to_itself(equation, types):
+            return operands
         if name in _IDLE and self.keys[operands[0]].type == types[0]:
             return operands[:1]
         if name in _SPREAD and (number := self.spread(operands[0], types[0])) is not None:
             return [number]
         if name in _KEEP and self.keeps(equation, operands[0]):
-            name = "reshard" if self.shape(operands[0]) == _shape(types[0]) else "reshape"
-            return [self.of(Key(name, types[0], (), tuple(operands)))]
+            return [self.reshaped(operands[0], types[0])]
         if name == "add_any":
             operands = [part for operand in operands for part in self.summands(operand)]
         if name in TABLE and TABLE[name].scheme is aligned:
@@ -155,6 +161,23 @@ class Numbering:
         return [
             self.of(Key(name, type, (*rows, index) if index else rows, ordered)) for index, type in enumerate(types)
         ]
+
+    def rounds_to_itself(self, equation: Equation, types: Sequence[Hashable]) -> bool:
+        """Whether this rounds numbers to the dtype that they have."""
+        if equation.primitive != "reduce_precision" or not isinstance(type := types[0], ArrayType):
+            return False
+        kept = tuple(integer(equation.parameters[name], name) for name in ("exponent_bits", "mantissa_bits"))
+        return kept == _BITS.get(type.dtype)
+
+    def reshaped(self, operand: int, type: Hashable) -> int:
+        """The elements in another shape; of what was reshaped before, as they were before that."""
+        key = self.keys[operand]
+        while key.what == "reshape" and key.says == ():
+            (operand,) = key.operands
+            key = self.keys[operand]
+        if key.type == type:
+            return operand
+        return self.of(Key("reshard" if self.shape(operand) == _shape(type) else "reshape", type, (), (operand,)))
 
     def shape(self, number: int) -> tuple[Hashable, ...]:
         """The shape of a value."""
@@ -179,7 +202,7 @@ class Numbering:
     def keeps(self, equation: Equation, operand: int) -> bool:
         """Whether a change of shape keeps the elements: a sum and a broadcast do if dims of size 1 go and come."""
         if equation.primitive not in ("broadcast_in_dim", "reduce_sum"):
-            return True
+            return equation.parameters.get("dimensions") is None or equation.primitive != "reshape"
         before, after = self.shape(operand), _shape(equation.types[0])
         return [size for size in before if size != 1] == [size for size in after if size != 1]
 
@@ -236,53 +259,6 @@ class Numbering:
             return operand
         return self.of(Key("transpose", type, order, (operand,)))
 
-    def scan(self, equation: Equation, operands: Sequence[int], types: Sequence[Hashable]) -> list[int]:
-        """A loop: what it does not change is itself inside, or copies outside; a carry is known by where it starts and
-        how it goes on."""
-        inner = body(equation.parameters["jaxpr"])
-        assert inner is not None
-        held, count = scan_parts(equation.parameters, len(operands), len(equation.binders))
-        how = str(equation.parameters["length"]), str(equation.parameters.get("reverse"))
-        bound = [_plain(type) for type in (*inner.constant_types, *inner.input_types)]
-        slices = [
-            self.keys[operand].operands[0]
-            if self.keys[operand].what == "copies"
-            else self.of(Key("slice", type, how, (operand,)))
-            for operand, type in zip(operands[held + count :], bound[held + count :], strict=True)
-        ]
-        labels: list[tuple[int, ...]] = [()] * count
-        live = _live(inner, held, count, [index for index, name in enumerate(equation.binders) if name != "_"])
-        while True:  # carries that start alike are one, until they are seen to go on otherwise
-            carries = [
-                self.of(Key("carry", type, (how, label), (operand,)))
-                for operand, type, label in zip(operands[held:], bound[held:], labels, strict=False)
-            ]
-            ends = self.results(inner, [*operands[:held], *carries, *slices])
-            goes_on: dict[int, set[int]] = {}
-            for index in live:
-                goes_on.setdefault(carries[index], set()).add(ends[index])
-            if all(len(ways) == 1 for ways in goes_on.values()):
-                break
-            labels = [
-                (*label, end) if len(goes_on.get(carry, ())) > 1 else label
-                for label, carry, end in zip(labels, carries, ends, strict=False)
-            ]
-        found = []
-        for index, (end, type) in enumerate(zip(ends, types, strict=True)):
-            needed = {carries[index]} if index < count else set[int]()
-            waiting = [end]
-            while waiting:
-                for carry in self.free[waiting.pop()].intersection(carries) - needed:
-                    needed.add(carry)
-                    waiting.append(ends[carries.index(carry)])
-            steps = tuple(sorted((carry, ends[carries.index(carry)]) for carry in needed))
-            kind = "last" if index < count else "stacked"
-            if kind == "stacked" and self.free[end].isdisjoint([*carries, *slices]):
-                found.append(self.of(Key("copies", type, (), (end,))))
-                continue
-            found.append(self.of(Key(kind, type, (how, steps), (end,)), operands))
-        return found
-
     def shard_map(self, equation: Equation, operands: Sequence[int], types: Sequence[Hashable]) -> list[int]:
         """A boundary: what goes in is known by what it is outside, and by its type inside."""
         inner = body(equation.parameters["jaxpr"])
@@ -323,29 +299,22 @@ class Numbering:
         return key.operands[1 + branch] if key.what == "cond" and key.operands[0] == index else number
 
 
-_FORMS: Final = {"scan": Numbering.scan, "shard_map": Numbering.shard_map, "cond": Numbering.cond}
+_FORMS: Final = {
+    "scan": scan,
+    "while": while_loop,
+    "shard_map": Numbering.shard_map,
+    "cond": Numbering.cond,
+}
 
 _BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
+_BITS: Final = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
+"""The bits of the exponent and of the mantissa."""
+
+
 def _plain(type: Type | None) -> Hashable:
     return type.canonical if isinstance(type, ArrayType) else type
-
-
-def _live(inner: Program, held: int, count: int, results: Sequence[int]) -> set[int]:
-    """Which carries of a loop the results that are used depend on."""
-    carries = {name: index for index, name in enumerate((*inner.constants, *inner.inputs)[held : held + count])}
-    reached: set[Atom] = set()
-    wanted, live = list(results), set[int]()
-    while wanted:
-        reached.update(inner.outputs[index] for index in wanted)
-        for equation in reversed(inner.equations):
-            if not reached.isdisjoint(equation.binders):
-                reached.update(equation.inputs)
-        fresh = {carries[atom] for atom in reached if atom in carries} | {index for index in wanted if index < count}
-        wanted = sorted(fresh - live)
-        live |= fresh
-    return live
 
 
 def _lone(type: Hashable) -> Hashable:

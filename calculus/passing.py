@@ -18,7 +18,7 @@ from calculus.uses import Operand, operand_type
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
 
-_KEPT: Final = {"tie": 1, "add_dependency": 0}
+KEPT: Final = {"tie": 1, "add_dependency": 0}
 """Which of two operands the result is."""
 
 
@@ -37,7 +37,7 @@ def beside(checker: Checker, equation: Equation, operands: Sequence[Operand], sc
         lambda: f"{equation.primitive} has {len(operands)} operands and {len(equation.types)} results",
         because="it passes one value on beside another",
     )
-    type = operand_type(operands[_KEPT[equation.primitive]], equation.types[0])
+    type = operand_type(operands[KEPT[equation.primitive]], equation.types[0])
     if type is None:
         raise refuse("choose-type", f"neither {equation.primitive} nor its literal prints a type")
     unchanged(equation, type, "a dependency changes nothing that a type says")

@@ -12,7 +12,7 @@ Parameter values are plain data, decoded as far as they are understood and verba
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -29,6 +29,21 @@ class Word(str):
 
     def __repr__(self) -> str:
         return f"Word({str.__repr__(self)})"
+
+
+class Code(Word):
+    """The name of a rule of somebody's own: code that is not printed. `trace`, where a door has the code, gives its
+    program for those operands that flow, and `None` where it cannot be traced."""
+
+    __slots__ = ("trace",)
+
+    trace: Callable[[tuple[bool, ...]], Program | None]
+
+    def __new__(cls, text: str, trace: Callable[[tuple[bool, ...]], Program | None]) -> Code:
+        """A name with what it names."""
+        made = super().__new__(cls, text)
+        made.trace = trace
+        return made
 
 
 class Real(str):

@@ -74,7 +74,7 @@ class UnknownInput(ValueError):
 
 
 class Made(NamedTuple):
-    """A derived program, examined. assumed: the rules that are not printed, and taken to be those of their bodies.
+    """A derived program, examined. assumed: what is trusted about code that is not printed, a sentence each.
     forward: how many of its equations are the forward pass; `None` where it is no forward pass and then a backward
     one."""
 
@@ -86,11 +86,7 @@ class Made(NamedTuple):
     @property
     def notes(self) -> list[str]:
         """What was assumed."""
-        if not self.assumed:
-            return []
-        return [
-            f"assumed: the rules of {', '.join(self.assumed)} are not printed, and taken to be those of their bodies"
-        ]
+        return [f"assumed: {sentence}" for sentence in self.assumed]
 
     def backward(self, charge: Charge) -> bool:
         """Whether a charge is of an equation that was transposed."""

@@ -2,6 +2,12 @@
 
 What varies leaves a body only on a dim: a residual that varies is stacked along the axes over which it does, on its
 first dim, and a lone number gets a dim for it. All else of a state is in the spec.
+
+With `check_vma=False` no type tells what varies, so every residual is stacked along all axes. As a map between the
+values of all devices together, the body is linear, and its collectives are transposed as such: a psum, which gives
+every device the sum, is its own transpose. An input whose spec leaves an axis out is copied along it, so what comes
+back is summed; of a result whose spec does, the devices' values are claimed to be equal, which makes the result their
+mean, and each is due its part of the cotangent.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from calculus.types import ArrayType, Axes, Type, array_type
 
 def _shard_map(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
     body, _ = closed(equation, "jaxpr")
-    scope, manual = _inside(walk.scope, walk.known, equation)
+    scope, manual, tracked = _inside(walk.scope, walk.known, equation)
     nonzero = [tangent is not None for tangent in tangents]
     found = linearize(walk.bench, scope, body, nonzero)
     ins, outs = (sequence(equation.parameters[name], name) for name in ("in_specs", "out_specs"))
@@ -41,13 +47,13 @@ def _shard_map(walk: Linearizer, equation: Equation, primals: Sequence[Atom], ta
     for residual in added:
         type = _array(types[residual])
         leaving[residual] = residual
-        if not type.shape and type.varying:
+        if not type.shape and (type.varying or not tracked):
             stacked = array_type(type.dtype, (1,), None, type.varying, type.unreduced, type.reduced)
             leaving[residual] = going.one("broadcast_in_dim", (residual,), None, stacked)
             entering[residual] = coming.input(stacked)
             coming.one("squeeze", (entering[residual],), {"dimensions": (0,)})
             coming.equations[-1].binders = (residual,)
-    specs = {residual: _spec(_array(types[residual]), manual) for residual in added}
+    specs = {residual: _spec(_array(types[residual]), manual, tracked) for residual in added}
     forward = Program(
         (), (), found.forward.inputs, found.forward.input_types, (*found.forward.equations, *going.equations),
         (*found.forward.outputs[:count], *(leaving[residual] for residual in added)),
@@ -80,7 +86,7 @@ def _shard_map(walk: Linearizer, equation: Equation, primals: Sequence[Atom], ta
 
 def _shard_map_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
     body, _ = closed(equation, "jaxpr")
-    scope, _ = _inside(walk.scope, walk.builder, equation)
+    scope, manual, tracked = _inside(walk.scope, walk.builder, equation)
     linear = linear_operands(walk, equation)
     found = transpose(walk.bench, scope, body, linear, [ct is not None for ct in cts])
     ins, outs = (sequence(equation.parameters[name], name) for name in ("in_specs", "out_specs"))
@@ -88,8 +94,12 @@ def _shard_map_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | N
     flowing = [position for position, ct in enumerate(cts) if ct is not None]
     came = iter(found.nonzero)
     reached = [position for position, one in enumerate(linear) if one and next(came)]
+    program = found.program
+    if not tracked:
+        cts = [ct if ct is None else _part(walk.builder, ct, _unmentioned(outs[k], manual)) for k, ct in enumerate(cts)]
+        program = _copies_summed(Builder(walk.bench, scope), program, [_unmentioned(ins[k], manual) for k in reached])
     rows = _rows(
-        equation.parameters, found.program,
+        equation.parameters, program,
         (*(ins[one] for one in known), *(_turned(outs[one]) for one in flowing)),
         [_turned(ins[one]) for one in reached],
     )  # fmt: skip
@@ -99,22 +109,56 @@ def _shard_map_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | N
         walk.add(equation.inputs[position], result)
 
 
-def _inside(scope: Scope, builder: Builder, equation: Equation) -> tuple[Scope, Axes]:
-    """The scope of the body, and the axes that become manual. Refuses a body whose types say nothing."""
+def _unmentioned(value: Value, manual: Axes) -> Axes:
+    """The axes that become manual and that a spec does not cut any dim on."""
+    asked = spec(value, "in_specs")
+    cut = {axis for axes in asked.dims for axis in axes or ()} if asked is not None else set()
+    return tuple(axis for axis in manual if axis not in cut)
+
+
+def _part(builder: Builder, ct: Atom, axes: Axes) -> Atom:
+    """The part of a cotangent that is due to each of the devices along these axes."""
+    count = builder.mesh.size(axes)
+    if count is None:
+        raise refuse("bad-mesh", f"the size of {', '.join(axes)} is not known", help="give the mesh")
+    if count == 1:
+        return ct
+    return builder.one("div", (ct, builder.literal(count, _array(builder.type_of(ct)).dtype)))
+
+
+def _copies_summed(builder: Builder, program: Program, axes: Sequence[Axes]) -> Program:
+    """A body whose results are summed over the devices along these axes."""
+    inputs = [builder.input(type) for type in program.input_types if type is not None]
+    results = builder.inline(program, inputs)
+    ends = [
+        builder.one("psum", (one,), {"axes": over, "axis_index_groups": None}) if over else one
+        for one, over in zip(results, axes, strict=True)
+    ]
+    return builder.program(inputs, ends)
+
+
+def _inside(scope: Scope, builder: Builder, equation: Equation) -> tuple[Scope, Axes, bool]:
+    """The scope of the body, the axes that become manual, and whether types in it tell what varies. Refuses states at
+    the edge of a body whose types have none."""
     _, manual, _, mesh = frame(equation, scope)
     if not mesh.tracked:
-        raise refuse(
-            "unmodelled-construct",
-            "the derivative of a shard_map with check_vma=False",
-            because="its types do not tell what varies, so they do not tell what a cotangent has to be summed over",
-            help="leave check_vma on",
-            place=Place("parameter", name="check_vma"),
-        )
-    return builder.checker.scope_on(mesh, scope), manual
+        for name in ("in_specs", "out_specs"):
+            asked = [spec(value, name) for value in sequence(equation.parameters[name], name)]
+            if any(one is not None and (one.reduced or one.unreduced) for one in asked):
+                raise refuse(
+                    "unmodelled-construct",
+                    "the derivative of a shard_map with check_vma=False, at whose edge a value is reduced or pending",
+                    because="inside no type tells of it, so that no cotangent inside is in the state that answers it",
+                    help="leave check_vma on, or reshard before and after",
+                    place=Place("parameter", name=name),
+                )
+    return builder.checker.scope_on(mesh, scope), manual, mesh.tracked
 
 
-def _spec(type: ArrayType, manual: Axes) -> Value:
+def _spec(type: ArrayType, manual: Axes, tracked: bool) -> Value:
     """The spec by which a value with this type inside leaves."""
+    if not tracked:
+        return partition_spec([manual] if manual else [])
     unreduced, reduced = (tuple(axis for axis in axes if axis in manual) for axes in (type.unreduced, type.reduced))
     varying = tuple(axis for axis in type.varying if axis in manual)
     return partition_spec([varying] if varying else [], unreduced, reduced)

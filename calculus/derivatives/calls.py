@@ -1,21 +1,17 @@
 """Calls: the body is linearized, the residuals leave it as further results, and the linear body is called with them.
-
-A rematerialised body leaves none: its inputs are the residuals, and the linear body computes again what it needs, moves
-and gathers included. Seeds A3 (what happens in a body is told by its types alone).
-"""
+Seeds A3 (what happens in a body is told by its types alone)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from calculus.building import Builder
 from calculus.checking import Scope
-from calculus.derivatives.rules import Form, closed, linear_operands, placed, results_of, types_in
+from calculus.derivatives.rules import Form, closed, linear_operands, matched, placed, results_of, types_in
 from calculus.forms import context
 from calculus.linearization import Linearizer, Pushed, Tangent, linearize
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Word
-from calculus.refusals import Place, refuse
 from calculus.transposition import Transposer, transpose
 from calculus.types import Type
 
@@ -66,7 +62,7 @@ def _call_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None])
     if not wanted:
         return
     given = (*known, *(ct for ct in cts if ct is not None))
-    for atom, ct in _matched(
+    for atom, ct in matched(
         equation, linear, found.nonzero, walk.builder.emit(equation.primitive, given, rows, wanted)
     ):
         walk.add(atom, ct)
@@ -93,68 +89,8 @@ def _derived(parameters: Parameters, key: str, program: Program) -> Parameters:
     return Parameters((*kept, (key, program)))
 
 
-def _remat(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
-    program, key = closed(equation, *_BODIES)
-    policy = equation.parameters.get("policy")
-    if policy is not None:
-        raise refuse(
-            "unmodelled-construct",
-            f"{equation.primitive} with the policy {policy}",
-            because="which values are saved is decided by code that is not printed",
-            help="leave the policy out, or save values by returning them",
-            place=Place("parameter", name="policy"),
-        )
-    results = walk.known.emit(equation.primitive, primals, equation.parameters, equation.types)
-    inner = Linearizer(walk.bench, walk.scope)
-    inputs = [inner.known.input(walk.known.type_of(primal)) for primal in primals]
-    flowing = [None if tangent is None else inner.linear.input(walk.linear.type_of(tangent)) for tangent in tangents]
-    _, pushed = inner.walk(program, inputs, flowing)
-    again = Builder(walk.bench, walk.scope)
-    again.types = {**inner.known.types, **inner.linear.types}
-    again.equations = [*inner.known.equations, *inner.linear.equations]
-    names = [*inputs, *(tangent for tangent in flowing if isinstance(tangent, str))]
-    body = again.program(names, [tangent for tangent in pushed if tangent is not None])
-    rows = dict(equation.parameters.items_in_order) | {key: body, "differentiated": True}
-    given = [*primals, *(tangent for tangent in tangents if tangent is not None)]
-    wanted = results_of(body)
-    found = iter(walk.linear.emit(equation.primitive, given, rows, wanted) if wanted else ())
-    return results, [None if tangent is None else next(found) for tangent in pushed]
-
-
-def _remat_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
-    program, key = closed(equation, *_BODIES)
-    linear = linear_operands(walk, equation)
-    found = transpose(walk.bench, walk.scope, program, linear, [ct is not None for ct in cts])
-    known = [atom for atom, one in zip(equation.inputs, linear, strict=True) if not one]
-    rows = dict(equation.parameters.items_in_order) | {key: found.program}
-    wanted = results_of(found.program)
-    given = (*known, *(ct for ct in cts if ct is not None))
-    results = walk.builder.emit(equation.primitive, given, rows, wanted) if wanted else ()
-    for atom, ct in _matched(equation, linear, found.nonzero, results):
-        walk.add(atom, ct)
-
-
-def _matched(
-    equation: Equation, linear: Sequence[bool], nonzero: Sequence[bool], results: Sequence[Atom]
-) -> Iterator[tuple[Atom, Atom]]:
-    """The linear operands to which something comes, with what it is."""
-    wanted = (atom for atom, one in zip(equation.inputs, linear, strict=True) if one)
-    yield from zip((atom for atom, came in zip(wanted, nonzero, strict=True) if came), results, strict=True)
-
-
-def _custom_jvp(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
-    """The rule is code that is not printed. It is the derivative of the body, as its author promises; the body's own
-    is taken, and that is counted as an assumption."""
-    program, _ = closed(equation, *_BODIES)
-    walk.bench.assumed.add(f"{equation.primitive} {equation.parameters.get('name', '')}".strip())
-    return walk.walk(program, primals, tangents)
-
-
 _CALL: Final = Form(_call, _call_back)
-_REMAT: Final = Form(_remat, _remat_back)
 
 CALLS: Final[dict[str, Form]] = {
     **dict.fromkeys(("jit", "pjit", "closed_call", "core_call"), _CALL),
-    **dict.fromkeys(("remat", "remat2", "checkpoint"), _REMAT),
-    "custom_jvp_call": Form(_custom_jvp, _call_back),
 }

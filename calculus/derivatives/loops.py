@@ -8,23 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from calculus.adjoints import unwritten
-from calculus.building import Builder
 from calculus.cotangents import cotangent
 from calculus.derivatives.hoisting import parted
-from calculus.derivatives.rules import Form, closed, linear_operands, results_of, types_in
-from calculus.linearization import Linearized, Linearizer, Pushed, Tangent, linearize
+from calculus.derivatives.rules import Form, closed, instantiated, linear_operands, results_of, settled, types_in
+from calculus.linearization import Linearizer, Pushed, Tangent
 from calculus.loops import scan_parts, slice_type, stacked
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable
-from calculus.refusals import refuse
 from calculus.transposition import Transposer
-from calculus.types import ArrayType, Type
+from calculus.types import Type
 
 
 def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
     body, _ = closed(equation, "jaxpr")
     held, count = scan_parts(equation.parameters, len(primals), len(equation.binders))
-    found, nonzero = _settled(walk, body, [tangent is not None for tangent in tangents], held, count)
+    found, nonzero = settled(walk, body, [tangent is not None for tangent in tangents], held, count)
     length = equation.parameters["length"]
     types = types_in(found.forward)
     results = len(body.outputs)
@@ -55,7 +52,7 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     stacks: dict[Atom, Atom] = dict(zip((*outputs[count:], *slices), (*kept[count:], *slices.values()), strict=True))
 
     # The linear loop.
-    linear = _linear_body(walk, body, found, nonzero[held : held + count])
+    linear = instantiated(walk, found, nonzero[held : held + count])
     given = iter(linear.inputs[len(found.residuals) :])
     flowing = {position: next(given) for position, flows in enumerate(nonzero) if flows}
     still = [residual for residual in found.residuals if residual in values]
@@ -86,37 +83,6 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     )
     pushed = iter(walk.linear.emit("scan", atoms, rows, wanted) if wanted else ())
     return kept[:results], [next(pushed) if does else None for does in flows]
-
-
-def _settled(
-    walk: Linearizer, body: Program, nonzero: list[bool], held: int, count: int
-) -> tuple[Linearized, list[bool]]:
-    """The body linearized, and which of its inputs have a tangent: a carry does if it comes to have one."""
-    while True:
-        found = linearize(walk.bench, walk.scope, body, nonzero)
-        grown = [*nonzero]
-        for position in range(count):
-            grown[held + position] |= found.nonzero[position]
-        if grown == nonzero:
-            return found, nonzero
-        nonzero = grown
-
-
-def _linear_body(walk: Linearizer, body: Program, found: Linearized, carries: Sequence[bool]) -> Program:
-    """The linear body, with zeros for the carries that have a tangent going in and none coming out."""
-    outputs = iter(found.linear.outputs)
-    builder = Builder(walk.bench, walk.scope)
-    wanted: list[Atom] = []
-    types = results_of(found.forward)
-    for position, flows in enumerate(found.nonzero):
-        if flows:
-            wanted.append(next(outputs))
-        elif position < len(carries) and carries[position]:
-            type = types[position]
-            assert isinstance(type, ArrayType)
-            wanted.append(builder.full(0, type))
-    linear = found.linear
-    return Program((), (), linear.inputs, linear.input_types, (*linear.equations, *builder.equations), tuple(wanted))
 
 
 def _with_inputs(program: Program, names: Sequence[Variable]) -> Program:
@@ -200,17 +166,4 @@ def _type(type: Type | None) -> Type:
     return type
 
 
-def _while(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
-    raise refuse(
-        "unmodelled-construct",
-        "the derivative of a while loop, in reverse",
-        because="how often it runs is decided by the data, so that there is no place of a known size for its residuals",
-        help="loop a fixed number of times (scan, or fori_loop with constant bounds), or stop the gradient before it",
-    )
-
-
-def _while_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
-    raise unwritten("while", "transpose")
-
-
-LOOPS: Final[dict[str, Form]] = {"scan": Form(_scan, _scan_back), "while": Form(_while, _while_back)}
+LOOPS: Final[dict[str, Form]] = {"scan": Form(_scan, _scan_back)}

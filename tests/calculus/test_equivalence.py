@@ -161,3 +161,73 @@ def test_a_number_that_pends_is_another() -> None:
 @pytest.mark.parametrize("change", [{"update": "add c w"}, {"output": "d"}, {"start": "k"}, {"reverse": "True"}])
 def test_a_change_to_a_loop_is_seen(change: dict[str, str]) -> None:
     assert not equivalent(program(scan()), program(scan(**change)))
+
+
+def paired(first: str, second: str, loop: str = "scan") -> str:
+    """A loop with two carries that start alike, and what an iteration makes of each."""
+    body = f"{{ lambda ; c:f32[4] d:f32[4]. let e:f32[4] = {first}; f:f32[4] = {second} in (e, f) }}"
+    if loop == "scan":
+        rows = f"ft_in=((), (None, None), ()) ft_out=((None, None), ()) jaxpr={body} length=3 reverse=False"
+    else:
+        test = (
+            "{ lambda ; c:f32[4] d:f32[4]. let e:f32[] = reduce_sum[axes=(0,)] c; f:bool[] = lt e 9.0:f32[] in (f,) }"
+        )
+        rows = f"body_jaxpr={body} body_nconsts=0 cond_jaxpr={test} cond_nconsts=0"
+    return f"{{ lambda ; a:f32[4]. let b:f32[4] g:f32[4] = {loop}[{rows}] a a in (b, g) }}"
+
+
+@pytest.mark.parametrize("loop", ["scan", "while"])
+def test_carries_that_start_alike_are_told_apart(loop: str) -> None:
+    """b is 2ⁿ·a and g is 3ⁿ·a: to double each time what is tripled is something else."""
+    base = program(paired("mul 2.0:f32[] c", "mul 3.0:f32[] d", loop))
+    assert equivalent(base, program(paired("mul c 2.0:f32[]", "mul d 3.0:f32[]", loop)))
+    assert not equivalent(base, program(paired("mul 2.0:f32[] c", "mul 3.0:f32[] c", loop)))
+    assert not equivalent(base, program(paired("mul 2.0:f32[] d", "mul 3.0:f32[] d", loop)))
+    assert not equivalent(base, program(paired("mul 3.0:f32[] c", "mul 2.0:f32[] d", loop)))
+
+
+def test_a_carry_that_nothing_uses_does_not_stand_for_another() -> None:
+    def text(factor: str) -> Program:
+        body = (
+            "{ lambda ; c:f32[4] d:f32[4]. let e:f32[4] = mul 2.0:f32[] c; "
+            f"f:f32[4] = mul {factor}:f32[] d; h:f32[4] = sin d in (e, f, h) }}"
+        )
+        rows = f"ft_in=((), (None, None), ()) ft_out=((None, None), (None,)) jaxpr={body} length=3 reverse=False"
+        return program(f"{{ lambda ; a:f32[4]. let _:f32[4] _:f32[4] b:f32[3,4] = scan[{rows}] a a in (b,) }}")
+
+    assert equivalent(text("3.0"), text("3.0"))
+    assert not equivalent(text("3.0"), text("5.0"))
+
+
+def test_what_ends_a_loop_is_part_of_what_it_computes() -> None:
+    base = paired("mul 2.0:f32[] c", "mul 3.0:f32[] d", "while")
+    assert not equivalent(program(base), program(base.replace("lt e 9.0", "lt e 8.0")))
+    assert not equivalent(program(base), program(base.replace("[axes=(0,)] c", "[axes=(0,)] d")))
+
+
+def test_barriers_and_idle_roundings_are_passed_over() -> None:
+    def text(step: str) -> Program:
+        return program(f"{{ lambda ; a:f32[4] b:f32[4]. let {step}; e:f32[4] = sub c d in (e,) }}")
+
+    base = text("c:f32[4] = sin a; d:f32[4] = cos b")
+    assert equivalent(base, text("x:f32[4] y:f32[4] = optimization_barrier a b; c:f32[4] = sin x; d:f32[4] = cos y"))
+    assert not equivalent(
+        base, text("x:f32[4] y:f32[4] = optimization_barrier a b; c:f32[4] = sin y; d:f32[4] = cos x")
+    )
+    rounded = "x:f32[4] = reduce_precision[exponent_bits=8 mantissa_bits={}] a; c:f32[4] = sin x; d:f32[4] = cos b"
+    assert equivalent(base, text(rounded.format(23)))
+    assert not equivalent(base, text(rounded.format(7)))
+
+
+def test_a_reshape_that_turns_dims_is_another() -> None:
+    def text(order: str) -> Program:
+        return program(
+            f"{{ lambda ; a:f32[2,3]. let b:f32[6] = reshape[dimensions={order} new_sizes=(6,) sharding=None] a;"
+            " c:f32[3,2] = reshape[dimensions=None new_sizes=(3, 2) sharding=None] b in (c,) }"
+        )
+
+    once = program(
+        "{ lambda ; a:f32[2,3]. let c:f32[3,2] = reshape[dimensions=None new_sizes=(3, 2) sharding=None] a in (c,) }"
+    )
+    assert equivalent(text("None"), once)
+    assert not equivalent(text("(1, 0)"), once)

@@ -108,7 +108,7 @@ class _Context:
         self.var_names = names
 
 
-class _Plan:
+class Plan:
     """How the equations of one primitive with the same set of parameters print them."""
 
     __slots__ = ("blocks", "keys", "primitive", "rows", "special")
@@ -132,7 +132,7 @@ class Conversion:
         self.references = {identity: Reference(name) for identity, (name, _) in self.shared.items()}
         self.names = _Names({name for name, _ in self.shared.values()}, _unused(program) if printed else {})
         self.origins: list[Origin] = []
-        self._plans: dict[tuple[Any, tuple[str, ...]], _Plan] = {}
+        self._plans: dict[tuple[Any, tuple[str, ...]], Plan] = {}
         self._types: dict[int, tuple[Type]] = {}
 
     def converted(self) -> Converted:
@@ -206,7 +206,7 @@ class Conversion:
             key = (primitive, tuple(parameters))
             plan = plans.get(key)
             if plan is None:
-                plan = plans[key] = _Plan(primitive.name, key[1])
+                plan = plans[key] = Plan(primitive.name, key[1])
             if plan.special is not None:
                 made = plan.special(self, eqn)
                 if made is not None:
@@ -233,7 +233,7 @@ class Conversion:
 
     # Parameters
 
-    def parameters(self, plan: _Plan, held: dict[str, Any]) -> Parameters:
+    def parameters(self, plan: Plan, held: dict[str, Any]) -> Parameters:
         """The parameters as printed; equations that print the same ones share them."""
         values = tuple([held[key] for key in plan.keys])
         try:
@@ -247,7 +247,7 @@ class Conversion:
         known.append((values, block))
         return block
 
-    def block(self, plan: _Plan, held: dict[str, Any]) -> Parameters:
+    def block(self, plan: Plan, held: dict[str, Any]) -> Parameters:
         """New parameters."""
         items: list[tuple[str, Value]] = []
         for row in plan.rows:
@@ -312,6 +312,10 @@ class Conversion:
         names = ("source_mesh", "target_mesh")
         held = Parameters(tuple((name, self.value(name, side)) for name, side in zip(names, sides, strict=True)))
         return Equation("reshard", held, self.atoms((operand,)), (self.binder(result),), (self.type(result),))
+
+    def custom(self, eqn: Any) -> Equation | None:
+        """A call with a rule of its own, of which the name alone is printed."""
+        return None
 
     def get(self, eqn: Any) -> Equation | None:
         """`y:T <- x[i]`"""
@@ -392,6 +396,7 @@ class Conversion:
 _SPECIAL: Final = {
     "addupdate": Conversion.addupdate,
     "call_hi_primitive": Conversion.high,
+    **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), lambda conversion, eqn: conversion.custom(eqn)),
     "call_hi_primitive_linearized": Conversion.high_linearized,
     "get": Conversion.get,
     "jit": Conversion.jit,

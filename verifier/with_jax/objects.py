@@ -23,11 +23,12 @@ from calculus import programs
 from calculus.checking import Checked, Checker, Scope
 from calculus.effects import Effect, Inner
 from calculus.meshes import Mesh
-from calculus.programs import Atom, Document, Equation, Program, Variable
+from calculus.programs import Atom, Document, Equation, Parameters, Program, Variable
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
 from calculus.types import Type
-from verifier.with_jax.convert import Conversion, Converted
+from verifier.with_jax.convert import Conversion, Converted, Plan
+from verifier.with_jax.custom_rules import jvp_of, vjp_of
 from verifier.with_jax.shared import opened
 
 Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...]]"
@@ -99,6 +100,16 @@ class Objects(Conversion):
     def terms(self, jaxpr: Any) -> Program:
         """A jaxpr as terms; programs inside it stay as they are."""
         return super().program(jaxpr)
+
+    def custom(self, eqn: Any) -> Equation:
+        """A call with a rule of its own: the rule is at hand, and is traced when it is asked for."""
+        plan = Plan(eqn.primitive.name, tuple(eqn.params))
+        shown = dict(self.block(plan, eqn.params).items_in_order)
+        name, rule = ("jvp", jvp_of) if "jvp" in shown else ("fwd", vjp_of)
+        shown[name] = rule(eqn, str(shown[name]), self.program)
+        binders = tuple([self.binder(variable) for variable in eqn.outvars])
+        types = tuple([self.type(variable) for variable in eqn.outvars])
+        return Equation(eqn.primitive.name, Parameters(tuple(shown.items())), self.atoms(eqn.invars), binders, types)
 
     def as_converted(self) -> Converted:
         """The conversion as it stands, for `Lines`; what is looked at becomes terms then."""

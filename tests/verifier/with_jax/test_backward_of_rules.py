@@ -1,0 +1,110 @@
+"""Derivatives of calls with a rule of their own, beside JAX's: traced from the functions, asked for in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from calculus.refusals import Refused
+from tests.verifier.with_jax.compared import INT, N, OfObjects, P, X, refused, same_from_objects
+
+
+def test_a_rule_that_need_not_be_the_derivative_is_asked_for() -> None:
+    """In a text it is not printed."""
+    assert refused(lambda x: jnp.sum(clipped(x, 1.0)), N) == "the derivative of custom_vjp_call clipped"
+
+
+@jax.custom_vjp
+def clipped(x: Any, bound: Any) -> Any:
+    """Its rule is not the derivative of its body."""
+    return x * 2 + bound
+
+
+def _clipped(x: Any, bound: Any) -> Any:
+    return clipped(x, bound), (jnp.cos(x), bound)
+
+
+def _unclipped(saved: Any, ct: Any) -> Any:
+    cosines, bound = saved
+    return jnp.minimum(jnp.maximum(ct, -1.0), bound) * cosines, jnp.sum(ct)
+
+
+clipped.defvjp(_clipped, _unclipped)
+
+
+@jax.custom_vjp
+def counted(x: Any, n: Any) -> Any:
+    return jnp.sin(x), n + 1
+
+
+counted.defvjp(lambda x, n: (counted(x, n), (x, n)), lambda saved, ct: (ct[0] * saved[0] ** 2 * saved[1], None))
+
+
+@jax.custom_jvp
+def steep(x: Any, y: Any) -> Any:
+    return jnp.sin(x) * y
+
+
+@steep.defjvp
+def _steep(primals: Any, tangents: Any) -> Any:
+    (x, y), (one, other) = primals, tangents
+    return steep(x, y), jnp.where(x > 0, 3 * jnp.cos(x) * one, 0.0) - other * x
+
+
+@jax.custom_jvp
+def flat(x: Any) -> Any:
+    return x * 2
+
+
+flat.defjvp(lambda primals, tangents: (flat(*primals), jnp.zeros_like(tangents[0])))
+
+
+@jax.custom_jvp
+def crooked(x: Any) -> Any:
+    return x * 2
+
+
+crooked.defjvp(lambda primals, tangents: (crooked(*primals), tangents[0] * tangents[0]))
+
+
+@jax.custom_jvp
+def shifted(x: Any) -> Any:
+    return x * 2
+
+
+shifted.defjvp(lambda primals, tangents: (shifted(*primals), tangents[0] + 1.0))
+
+RULES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "a vjp": (lambda x: jnp.sum(clipped(x, 0.5) ** 2), (X,)),
+    "a vjp of two": (lambda x, b: jnp.sum(clipped(x, b) ** 2), (X, ((), P()))),
+    "a vjp with integers": (lambda x, n: jnp.sum(counted(x, n)[0]) * counted(x, n)[1], (X, INT)),
+    "a vjp in a loop": (
+        lambda x: jnp.sum(lax.scan(lambda c, _: (clipped(c, 0.5), None), x, None, length=3)[0]), (X,)),
+    "a vjp in a call that is computed again": (
+        lambda x: jnp.sum(jax.checkpoint(lambda x: jnp.sin(clipped(jnp.cos(x), 0.5)))(x)), (X,)),
+    "a vjp of a vjp": (lambda x: jnp.sum(clipped(clipped(x, 0.5), jnp.sum(x))), (X,)),
+    "a jvp": (lambda x, y: jnp.sum(steep(x, y)), (X, X)),
+    "a jvp, one side constant": (lambda x: jnp.sum(steep(x, 2.0) * steep(1.0, x)), (X,)),
+    "a jvp in branches": (lambda x, n: jnp.sum(lax.cond(n > 0, lambda x: steep(x, x), jnp.sin, x)), (X, INT)),
+    "a jvp of zeros": (lambda x: jnp.sum(flat(x) * x), (X,)),
+    "relu": (lambda x: jnp.sum(jax.nn.relu(x) * x), (X,)),
+    "silu and logsumexp": (lambda x: jax.nn.logsumexp(jax.nn.silu(x)), (X,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_of_ones_own_are_traced(name: str) -> None:
+    function, arguments = RULES[name]
+    same_from_objects(function, *arguments)
+
+
+@pytest.mark.parametrize("function", [crooked, shifted])
+def test_a_rule_that_is_not_linear_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(Refused) as caught:
+        OfObjects(lambda x: jnp.sum(function(x)), (N,)).gradient()
+    assert "which is not linear in the tangents" in caught.value.refusal.message
