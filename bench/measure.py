@@ -31,6 +31,9 @@ Runs: TypeAlias = "dict[str, list[float]]"
 KEPT: Final = {
     "calculus.linearity.relation": "the table",
     "calculus.primitives.declaration._signature": "the table",
+    "calculus.primitives.declaration._spread_out": "the table",
+    "calculus.formulas.read_formula": "the table",
+    "calculus.formulas.read_row": "the table",
     "grammar.layout.terminals": "the grammar",
     "grammar.parse._type_language": "the grammar",
     "grammar.parse._value_language": "the grammar",

@@ -89,7 +89,8 @@ def rearranged(
     """A value with one index list taken to another, at a type: summed over the factors that leave, broadcast over those
     that come, its dims put in order. stepwise: sum as derived and move the result, rather than ask for the target."""
     atom = _summed(builder, atom, before, after, target, stepwise)
-    rest = [dim for dim in before if dim and dim[0] in _factors(after)]
+    kept = _factors(after)
+    rest = [dim for dim in before if dim and dim[0] in kept]
     wanted = [dim for dim in after if dim in rest]
     if len(rest) == len(after):  # nothing comes
         if rest != wanted:
@@ -138,8 +139,9 @@ def _contracted(
     order."""
     left, right, after = indices
     both, goal = _factors(left) & _factors(right), _factors(after)
-    batch = [dim for dim in left if dim[0] in both & goal]
-    contracted = [dim for dim in right if dim[0] in both - goal]
+    batched, summed = both & goal, both - goal
+    batch = [dim for dim in left if dim[0] in batched]
+    contracted = [dim for dim in right if dim[0] in summed]
     numbers = tuple(
         tuple(tuple(side.index(dim) for dim in dims) for side in (left, right)) for dims in (contracted, batch)
     )

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import (
+    NO_PARAMETERS,
     Atom,
     Braces,
     Call,
@@ -42,16 +43,17 @@ def fresh() -> Variable:
 
 
 class Piece(NamedTuple):
-    """What one equation contributes to a derived program, on names of its own: it is a function of the equation and of
-    the types around it alone (theorem `local`), so that equations that agree in those are derived, and judged, once.
+    """What one equation contributes to a derived program. It is a function of the equation and of the types around it
+    alone (theorem `local`), so that equations that agree in those are derived, and judged, once, and copied.
 
-    names: those that stand for values from outside. known, linear: the equations, of either program. results: what
-    comes out, in the order that the derivation says."""
+    names: the values from outside. known, linear: the equations, of either program. results: what comes out, in the
+    order that the derivation says. line: where the equation stands."""
 
     names: tuple[Atom, ...]
     known: Sequence[Equation]
     linear: Sequence[Equation]
-    results: tuple[Atom | None, ...]
+    results: Sequence[Atom | None]
+    line: int
 
 
 class Workbench:
@@ -66,13 +68,28 @@ class Workbench:
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
+    def remember(
+        self, key: Hashable, names: tuple[Atom, ...], known: Sequence[Equation], linear: Sequence[Equation],
+        results: Sequence[Atom | None], line: int,
+    ) -> None:  # fmt: skip
+        """Keep what an equation has contributed, unless one value is there in two places: then what came of it does not
+        tell which of the two is meant."""
+        variables = [name for name in names if isinstance(name, str)]
+        if len(set(variables)) == len(variables):
+            self.pieces[key] = Piece(names, known, linear, results, line)
+
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""
         whole = (what, id(program), key)
         if whole not in self.derived:
             self._keep.append(program)
-            self.derived[whole] = make()
-        return self.derived[whole]  # type: ignore[return-value]
+        return self.kept(whole, make)
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is made once of what the key says, its first item what that is."""
+        if key not in self.derived:
+            self.derived[key] = make()
+        return self.derived[key]  # type: ignore[return-value]
 
 
 class Builder:
@@ -117,29 +134,35 @@ class Builder:
         types: Sequence[Type | None] = (None,),
     ) -> tuple[Variable, ...]:
         """An equation, and the names of its results. Raises `Refused` where it has no type."""
-        if not isinstance(parameters, Parameters):
-            parameters = Parameters(tuple((parameters or {}).items()))
-        types = self.judged(primitive, inputs, parameters, types)
-        binders = tuple(fresh() for _ in types)
-        self.equations.append(Equation(primitive, parameters, tuple(inputs), binders, types, self.line))
-        self.types.update(zip(binders, types, strict=True))
+        if not parameters:
+            parameters = NO_PARAMETERS
+        elif not isinstance(parameters, Parameters):
+            parameters = Parameters(tuple(parameters.items()))
+        found = self.judged(primitive, inputs, parameters, types)
+        binders = tuple([fresh() for _ in found])
+        for name, type in zip(binders, found, strict=True):
+            self.types[name] = type
+        self.equations.append(Equation(primitive, parameters, tuple(inputs), binders, found, self.line))
         return binders
 
     def judged(
         self, primitive: str, inputs: Sequence[Atom], parameters: Parameters, types: Sequence[Type | None]
     ) -> tuple[Type, ...]:
         """The types of the results of an equation. Raises `Refused` where it has none."""
-        equation = Equation(primitive, parameters, tuple(inputs), ("",) * len(types), tuple(types), self.line)
-        operands: list[Operand] = [atom if isinstance(atom, Literal) else self.type_of(atom) for atom in inputs]
-        key = (primitive, parameters, equation.types, *operands)
-        found = self.scope.judged.get(key)
+        given, type_of, judged = tuple(types), self.type_of, self.scope.judged
+        operands: list[Operand] = [atom if isinstance(atom, Literal) else type_of(atom) for atom in inputs]
+        key = (primitive, parameters, given, *operands)
+        found = judged.get(key)
         if found is None:
             before = len(self.checker.refusals)
+            equation = Equation(primitive, parameters, tuple(inputs), ("",) * len(given), given, self.line)
             found = self.checker.judge(equation, operands, self.scope, key)
             if len(self.checker.refusals) > before:
                 refusal = self.checker.refusals[before][0]
                 del self.checker.refusals[before:]
                 raise Refused(refusal)
+            if key in judged:  # what is inferred is what would be checked, were it printed
+                judged[primitive, parameters, found[0].types, *operands] = found
         return found[0].types
 
     def rather(
@@ -162,9 +185,9 @@ class Builder:
         self.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
         self.equations.append(equation)
 
-    def copy(self, equations: Iterable[Equation], names: dict[Atom, Atom]) -> None:
+    def copy(self, equations: Iterable[Equation], names: dict[Atom, Atom], before: int) -> None:
         """Equations that are judged already, at these types in this scope, on other values and under new names, which
-        `names` then tells. Those that come from no line stand on the one that is being derived from."""
+        `names` then tells. Those that stood on the line `before` stand on the present one."""
         types, line, made = self.types, self.line, self.equations
         for equation in equations:
             binders = tuple([fresh() for _ in equation.binders])
@@ -172,7 +195,7 @@ class Builder:
                 names[old] = new
                 types[new] = type  # type: ignore[assignment]
             inputs = tuple([names.get(atom, atom) for atom in equation.inputs])
-            place = equation.line or line
+            place = line if equation.line == before else equation.line
             made.append(Equation(equation.primitive, equation.parameters, inputs, binders, equation.types, place))
 
     def one(
@@ -247,14 +270,14 @@ class Builder:
 
     def program(self, inputs: Sequence[Variable], outputs: Sequence[Atom], keep: int = 0) -> Program:
         """The program of what was emitted, without what nothing uses beyond the first `keep` equations."""
-        live = {atom for atom in outputs if isinstance(atom, str)}
+        live: set[Atom] = set(outputs)
         kept: list[Equation] = []
-        for number in reversed(range(len(self.equations))):
-            equation = self.equations[number]
-            if number < keep or not live.isdisjoint(equation.binders):
+        for equation in reversed(self.equations[keep:]):
+            if not live.isdisjoint(equation.binders):
                 kept.append(equation)
-                live.update(atom for atom in equation.inputs if isinstance(atom, str))
-        return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), tuple(reversed(kept)), tuple(outputs))
+                live.update(equation.inputs)
+        equations = (*self.equations[:keep], *reversed(kept))
+        return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), equations, tuple(outputs))
 
 
 def _renamed(atom: Atom, names: Mapping[Variable, Atom]) -> Atom:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from calculus.building import Builder
+from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
 from calculus.fitting import fitted
 from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, PlacedLike, Places, Star, Zeros
@@ -47,6 +48,16 @@ class Use(NamedTuple):
         )
         names = operand_names(primitive, len(operands))
         return cls(primitive, site, primitive.scheme(site), primitive.read(site), names)
+
+    @classmethod
+    def kept(
+        cls, bench: Workbench, primitive: Primitive, parameters: Parameters, operands: Sequence[Operand],
+        results: Sequence[ArrayType],
+    ) -> Use:  # fmt: skip
+        """The same, asked once in a derivation: what is linear is looked at where it is made and where it is
+        transposed."""
+        key = ("use", primitive.name, parameters, tuple(operands), tuple(results))
+        return bench.kept(key, lambda: cls.of(primitive, parameters, operands, results))
 
     def of_result(self, number: int) -> Use:
         """The same use, as the result of this number sees it."""
@@ -108,20 +119,25 @@ def sliced(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:
 class Evaluation:
     """Formulas about one equation, evaluated: what depends on `g` becomes equations of `linear`, all else of `known`.
     A formula that stands in several rows is evaluated once. targets: the types that are wanted of an application with
-    one result for each operand."""
+    one result for each operand. names: asked for when there is a formula."""
 
     def __init__(
         self,
-        names: Mapping[str, Atom | tuple[Atom, ...]],
+        names: Callable[[], Mapping[str, Atom | tuple[Atom, ...]]],
         known: Builder,
         linear: Builder,
         targets: Sequence[Type | None] = (),
     ) -> None:
-        self.names = names
+        self._named = names
         self.targets = targets
         self.known = known
         self.linear = linear
         self.done: dict[Apply, tuple[Atom, ...]] = {}
+
+    @cached_property
+    def names(self) -> Mapping[str, Atom | tuple[Atom, ...]]:
+        """The names that a formula may use (`named`)."""
+        return self._named()
 
     def value(self, formula: Formula, type: ArrayType | None = None) -> Atom:
         """The value of a formula; `type` is that of an application that takes a target."""
@@ -149,7 +165,7 @@ class Evaluation:
 
     def applied(self, formula: Apply, type: ArrayType | None) -> tuple[Atom, ...]:
         """All results of an application."""
-        whole = Apply(formula.primitive, formula.arguments, formula.parameters)
+        whole = Apply(formula.primitive, formula.arguments, formula.parameters) if formula.item else formula
         if whole not in self.done:
             inputs: list[Atom | Number] = []
             for argument in formula.arguments:

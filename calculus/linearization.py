@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
-from calculus.building import Builder, Piece, Workbench
+from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
 from calculus.evaluation import Evaluation, Use, met, named
@@ -102,26 +102,20 @@ class Linearizer:
             *[atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals],
             *[atom if atom is None or isinstance(atom, Literal) else linear.type_of(atom) for atom in tangents],
         )  # fmt: skip
+        names = (*primals, *(atom for atom in tangents if atom is not None))
         piece = self.bench.pieces.get(key)
-        if piece is None:
-            piece = self.bench.pieces[key] = self.piece(equation, primals, tangents)
-        names = dict(zip(piece.names, (*primals, *(atom for atom in tangents if atom is not None)), strict=True))
-        known.copy(piece.known, names)
-        linear.copy(piece.linear, names)
-        found = [None if atom is None else names.get(atom, atom) for atom in piece.results]
-        return found[: len(equation.binders)], found[len(equation.binders) :]  # type: ignore[return-value]
-
-    def piece(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Piece:
-        """What an equation contributes where values have the types of these: its results, then their tangents."""
-        walk = Linearizer(self.bench, self.scope)
-        inputs = [atom if isinstance(atom, Literal) else walk.known.input(self.known.type_of(atom)) for atom in primals]
-        flowing = [
-            atom if atom is None or isinstance(atom, Literal) else walk.linear.input(self.linear.type_of(atom))
-            for atom in tangents
-        ]
-        results, pushed = walk.derived(equation, inputs, flowing)
-        names = (*inputs, *(atom for atom in flowing if atom is not None))
-        return Piece(names, walk.known.equations, walk.linear.equations, (*results, *pushed))
+        if piece is not None:
+            new = dict(zip(piece.names, names, strict=True))
+            known.copy(piece.known, new, piece.line)
+            linear.copy(piece.linear, new, piece.line)
+            found = [None if atom is None else new.get(atom, atom) for atom in piece.results]
+            count = len(equation.binders)
+            return found[:count], found[count:]  # type: ignore[return-value]
+        before = len(known.equations), len(linear.equations)
+        pushed = self.derived(equation, primals, tangents)
+        made = known.equations[before[0] :], linear.equations[before[1] :]
+        self.bench.remember(key, names, *made, (*pushed[0], *pushed[1]), equation.line)
+        return pushed
 
     def derived(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation and their tangents, by its row or its rule."""
@@ -154,7 +148,7 @@ class Linearizer:
         for type in types:
             cotangent(type)
         operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
-        use = Use.of(primitive, equation.parameters, operands, arrays)
+        use = Use.kept(self.bench, primitive, equation.parameters, operands, arrays)
         slices = met(use, operands, arrays)
         primals = [known.at(atom, type) if type else atom for atom, type in zip(primals, slices, strict=True)]
         tangents = [
@@ -166,7 +160,9 @@ class Linearizer:
 
         def evaluated(formula: Formula, operand: int, type: ArrayType) -> Atom:
             if operand not in evaluations:
-                evaluations[operand] = Evaluation(named(use, primals, (tangents[operand],), results), known, linear)
+                evaluations[operand] = Evaluation(
+                    lambda: named(use, primals, (tangents[operand],), results), known, linear
+                )
             return evaluations[operand].value(formula, type)
 
         def itself(group: Sequence[int]) -> tuple[Atom, ...]:
@@ -197,7 +193,7 @@ class Linearizer:
         typing = self.known.judged(primitive.name, primals, equation.parameters, equation.types)
         types = [type for type in typing if isinstance(type, ArrayType)]
         operands = [atom if isinstance(atom, Literal) else self.known.type_of(atom) for atom in primals]
-        use = Use.of(primitive, equation.parameters, operands, types)
+        use = Use.kept(self.bench, primitive, equation.parameters, operands, types)
         assert primitive.unfold is not None
         found = primitive.unfold(Unfolding(self, use, list(map(Dual, primals, tangents))))
         if found is None:
@@ -296,7 +292,9 @@ def finish(
             because="a body that is called from many places, which are called from many, saves its values for each",
             help="loop over the calls with a scan, or rematerialise the body",
         )
-    linear = walk.linear.program((*residuals, *given), wanted)
+    saved = tuple(walk.linear.type_of(residual) for residual in residuals)
+    inputs_of_linear = (*residuals, *given), (*saved, *linear.input_types)
+    linear = Program((), (), *inputs_of_linear, linear.equations, linear.outputs)
     names = tuple(atom for atom in inputs if isinstance(atom, str))
     forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.equations))
     return Linearized(forward, residuals, linear, tuple(tangent is not None for tangent in pushed))

@@ -55,10 +55,8 @@ class _Names:
         for equation in program.equations:
             atoms = tuple(names.get(atom, atom) for atom in equation.inputs)
             binders = bind(equation.binders, used)
-            rows = tuple((key, self.value(value)) for key, value in equation.parameters.items_in_order)
-            equations.append(
-                Equation(equation.primitive, Parameters(rows), atoms, binders, equation.types, equation.line)
-            )
+            parameters = self.parameters(equation.parameters)
+            equations.append(Equation(equation.primitive, parameters, atoms, binders, equation.types, equation.line))
         outputs = tuple(names.get(atom, atom) for atom in program.outputs)
         types = program.constant_types, program.input_types
         return Program(constants, types[0], inputs, types[1], tuple(equations), outputs, None, program.line)
@@ -76,6 +74,12 @@ class _Names:
                     name = next(choice for choice in choices if choice not in taken)
                     self.definitions.append((name, tidied))
                     self.done[id(inner)] = Reference(name, tidied)
+
+    def parameters(self, parameters: Parameters) -> Parameters:
+        """The parameters, the bodies in them named: the same, where there are none."""
+        if not any(isinstance(value, (Program, Programs, Reference)) for _, value in parameters.items_in_order):
+            return parameters
+        return Parameters(tuple((key, self.value(value)) for key, value in parameters.items_in_order))
 
     def value(self, value: Value) -> Value:
         """A parameter's value, the bodies in it named as well."""

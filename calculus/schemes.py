@@ -142,11 +142,12 @@ def elementwise(shapes: tuple[Shape, ...]) -> Scheme:
     return Scheme(tuple(operands), (_in_order(rank),), sizes)
 
 
+@lru_cache(maxsize=4096)
 def contraction(
     left: Shape,
     right: Shape,
-    contracting: tuple[Sequence[int], Sequence[int]],
-    batch: tuple[Sequence[int], Sequence[int]],
+    contracting: tuple[tuple[int, ...], tuple[int, ...]],
+    batch: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> Scheme:
     """`dot_general`: batch dims first, then the free dims of the left and of the right: `([b,i,k], [b,k,j]) ->
     [b,i,j]`, k reduced by sum. Refuses `shape` where paired dims differ, `bad-parameter` where the numbers are

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
-from calculus.building import Builder, Piece, Workbench
+from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, met, named
@@ -95,32 +95,22 @@ class Transposer:
             ],
             *[ct if ct is None or isinstance(ct, Literal) else builder.type_of(ct) for ct in cts],
         )  # fmt: skip
+        names = (*equation.inputs, *(ct for ct in cts if ct is not None))
         piece = self.bench.pieces.get(key)
-        if piece is None:
-            piece = self.bench.pieces[key] = self.piece(equation, cts)
-        names = dict(zip(piece.names, (*equation.inputs, *(ct for ct in cts if ct is not None)), strict=True))
-        builder.copy(piece.known, names)
-        for atom, found in zip(equation.inputs, piece.results, strict=True):
-            if found is not None:
-                self._sum(atom, names.get(found, found))  # type: ignore[arg-type]
-
-    def piece(self, equation: Equation, cts: Sequence[Atom | None]) -> Piece:
-        """What the transpose of an equation contributes where values have the types of these: what comes to each
-        operand."""
-        walk = Transposer(self.bench, self.scope)
-        types, builder = self.builder.type_of, walk.builder
-        operands = tuple(atom if isinstance(atom, Literal) else builder.input(types(atom)) for atom in equation.inputs)
-        flowing = [ct if ct is None or isinstance(ct, Literal) else builder.input(types(ct)) for ct in cts]
-        binders = tuple(builder.input(types(binder)) for binder in equation.binders)
-        walk.linear.update(binders)
-        walk.linear.update(
-            name
-            for name, atom in zip(operands, equation.inputs, strict=True)
-            if isinstance(name, str) and atom in self.linear
-        )
-        walk.derived(Equation(equation.primitive, equation.parameters, operands, binders, equation.types), flowing)
-        came = tuple(None if isinstance(name, Literal) else walk.cotangents.get(name) for name in operands)
-        return Piece((*operands, *(ct for ct in flowing if ct is not None)), builder.equations, (), came)
+        if piece is not None:
+            new = dict(zip(piece.names, names, strict=True))
+            builder.copy(piece.known, new, piece.line)
+            came = [None if ct is None else new.get(ct, ct) for ct in piece.results]
+        else:
+            before = len(builder.equations)
+            walk = Transposer(self.bench, self.scope, builder)
+            walk.linear = linear
+            walk.derived(equation, cts)
+            came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
+            self.bench.remember(key, names, builder.equations[before:], (), came, equation.line)
+        for atom, ct in zip(equation.inputs, came, strict=True):
+            if ct is not None:
+                self._sum(atom, ct)  # type: ignore[arg-type]
 
     def derived(self, equation: Equation, cts: Sequence[Atom | None]) -> None:
         """Bring the cotangents of an equation's results to its operands, by its declaration or its rule."""
@@ -144,13 +134,13 @@ class Transposer:
             self.instantiated(ct, binder) if differentiable(type) else None
             for ct, binder, type in zip(cts, equation.binders, results, strict=True)
         ]
-        use = Use.of(primitive, equation.parameters, operands, results)
+        use = Use.kept(self.bench, primitive, equation.parameters, operands, results)
         inputs = [
             atom if type is None else builder.input(type) if atom in self.linear else builder.at(atom, type)
             for atom, type in zip(equation.inputs, met(use, operands, results, beside=True), strict=True)
         ]
         targets = [cotangent(builder.type_of(atom)) for atom in inputs]
-        evaluation = Evaluation(named(use, inputs, flowing), builder, builder, targets)
+        evaluation = Evaluation(lambda: named(use, inputs, flowing), builder, builder, targets)
         for position, atom in enumerate(equation.inputs):
             if isinstance(atom, str) and atom in self.linear:
                 found = adjoint(builder, use, equation.parameters, inputs, position, flowing, evaluation)

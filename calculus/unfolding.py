@@ -118,5 +118,5 @@ class Unfolding:
     def formula(self, text: str, /, **names: Dual) -> Atom:
         """The value of a formula (calculus/formulas.py) about these values: names, then what they come to."""
         found = {name: (dual.value,) for name, dual in names.items()}
-        evaluation = Evaluation(found, self.walk.known, self.walk.linear)
+        evaluation = Evaluation(lambda: found, self.walk.known, self.walk.linear)
         return evaluation.value(read_row(text, (TANGENT,))[TANGENT])

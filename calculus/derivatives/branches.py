@@ -38,8 +38,9 @@ def _cond(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     nonzero = [any(found.nonzero[position] for found in founds) for position in range(count)]
     added = [[one for one, source in placed(found).items() if source is None or source < 0] for found in founds]
     slots = [
-        (number, residual, types_in(found.forward)[residual])
+        (number, residual, types[residual])
         for number, (found, own) in enumerate(zip(founds, added, strict=True))
+        for types in (types_in(found.forward),)
         for residual in own
     ]
     forward = [_with_slots(walk, found, number, count, slots) for number, found in enumerate(founds)]

@@ -77,9 +77,8 @@ def matched(
 def types_in(program: Program) -> dict[Variable, Type]:
     """The type of every name in a body whose types are all known."""
     found = dict(zip(program.inputs, program.input_types, strict=True))
-    for equation in program.equations:
-        found.update(zip(equation.binders, equation.types, strict=True))
-    return {name: type for name, type in found.items() if type is not None}
+    found |= {name: type for one in program.equations for name, type in zip(one.binders, one.types, strict=True)}
+    return found  # type: ignore[return-value]
 
 
 def results_of(program: Program) -> tuple[Type, ...]:

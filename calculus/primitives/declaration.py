@@ -141,9 +141,14 @@ def _signature(linearity: str, operands: tuple[str, ...], joins: str, count: int
 
 def operand_names(primitive: Primitive, count: int) -> tuple[str, ...]:
     """The operands' names in one use, a variadic one spread out: `x0`, `x1`."""
-    extra = count - len(primitive.operands)
+    return _spread_out(primitive.operands, count)
+
+
+@cache
+def _spread_out(operands: tuple[str, ...], count: int) -> tuple[str, ...]:
+    extra = count - len(operands)
     found: list[str] = []
-    for name in primitive.operands:
+    for name in operands:
         plain = name.removesuffix("...")
         found += [plain] if plain == name else [f"{plain}{number}" for number in range(extra + 1)]
     return tuple(found)
