@@ -46,6 +46,32 @@ class Code(Word):
         return made
 
 
+class Quoted(Word):
+    """A value that quotes programs: `name(key={ lambda ; ... }, other=None)`. parts: the text under each key. read:
+    what it says, as a program; `None` where it is none."""
+
+    __slots__ = ("name", "parts", "read")
+
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    read: Callable[[str], Program | None]
+
+    def __new__(cls, name: str, parts: tuple[tuple[str, str], ...], read: Callable[[str], Program | None]) -> Quoted:
+        """The value with these parts."""
+        made = super().__new__(cls, f"{name}({', '.join(f'{key}={text}' for key, text in parts)})")
+        made.name, made.parts, made.read = name, parts, read
+        return made
+
+    def program(self, key: str) -> Program | None:
+        """The program under a key; `None` where there is none."""
+        return self.read(dict(self.parts).get(key, ""))
+
+    def exchanged(self, pairs: Mapping[str, str]) -> Quoted:
+        """The value with parts in each other's place."""
+        held = dict(self.parts)
+        return Quoted(self.name, tuple((key, held[pairs.get(key, key)]) for key in held), self.read)
+
+
 class Real(str):
     """A number that is not a plain integer, as printed: `1e-38`, `nan`, `-0.0`, `(1+2j)`. `float(real)` reads it."""
 

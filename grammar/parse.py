@@ -19,6 +19,7 @@ from calculus.refusals import Place, Refused
 from calculus.types import Type
 from grammar.expected import acceptable, explain
 from grammar.layout import NESTING, TEXT_PARAMETERS, depth, syntax, too_deep
+from grammar.quoted import quoted
 from grammar.references import equations, holds_programs, resolve
 from grammar.source import Source
 
@@ -120,7 +121,7 @@ def _parse_value(text: str) -> Value:
     try:
         value: Value = _value_language().parse(text, "value")  # type: ignore[assignment]  # a term, not a tree
     except (UnexpectedInput, NotAValue):
-        return Word(text)
+        return quoted(text)
     return value
 
 

@@ -1,7 +1,7 @@
 """How forms are differentiated: each has a rule that linearizes it and one that transposes what that made of it.
 
 A form's two rules stand in the room named like that of its typing rule: `placing` (reshards, constraints, casts and
-collectives), `calls`, `custom` (rules of one's own), `remats`, `loops`, `whiles`, `branches`, `boundaries`.
+collectives), `calls`, `custom` (rules of one's own), `remats`, `loops`, `whiles`, `branches`, `solving`, `boundaries`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,17 @@ from calculus.derivatives.loops import LOOPS
 from calculus.derivatives.placing import PLACING
 from calculus.derivatives.remats import REMATS
 from calculus.derivatives.rules import Form
+from calculus.derivatives.solving import SOLVING
 from calculus.derivatives.whiles import WHILES
 
-FORMS: Final[dict[str, Form]] = {**PLACING, **CALLS, **CUSTOM, **REMATS, **LOOPS, **WHILES, **BRANCHES, **BOUNDARIES}
+FORMS: Final[dict[str, Form]] = {
+    **PLACING,
+    **CALLS,
+    **CUSTOM,
+    **REMATS,
+    **LOOPS,
+    **WHILES,
+    **SOLVING,
+    **BRANCHES,
+    **BOUNDARIES,
+}
