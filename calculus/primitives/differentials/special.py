@@ -8,10 +8,10 @@ from typing import Final
 from calculus.parameters import flag
 from calculus.primitives.declaration import Site
 
-_GAMMA: Final = "exp((a - 1) * log({x}) - {x} - lgamma(a))"
+_GAMMA: Final = "exp(-{x} + (a - 1) * log({x}) - lgamma(a))"
 """The density of the gamma distribution."""
 
-_BETA: Final = "exp((a - 1) * log(x) + (b - 1) * log1p(-x) - (lgamma(a) + lgamma(b) - lgamma(a + b)))"
+_BETA: Final = "exp((b - 1) * log1p(-x) + (a - 1) * log(x) - (lgamma(a) + lgamma(b) - lgamma(a + b)))"
 """The density of the beta distribution."""
 
 

@@ -12,6 +12,7 @@ from verifier.factories import is_target, made_by
 from verifier.with_jax.backward_programs.documented import documented
 from verifier.with_jax.backward_programs.families import families
 from verifier.with_jax.backward_programs.manual import manual
+from verifier.with_jax.backward_programs.matrices import matrices
 from verifier.with_jax.backward_programs.operations import operations
 from verifier.with_jax.backward_programs.transformer import transformers
 from verifier.with_jax.gradients import Sample, Traced, traced
@@ -24,6 +25,7 @@ ROOMS: Final[Mapping[str, Callable[[], Iterator[tuple[str, Callable[[], Sample]]
     "manual": manual,
     "family": families,
     "operation": operations,
+    "mathematics": matrices,
 }
 
 
