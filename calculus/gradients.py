@@ -8,7 +8,7 @@ from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
 from calculus.linearization import differentiable, linearize
 from calculus.programs import Atom, Program
-from calculus.refusals import Place, refuse
+from calculus.refusals import Place, Refused, refuse
 from calculus.transposition import Transposer
 from calculus.types import ArrayType, Type
 
@@ -78,7 +78,11 @@ def _forward(
     held = len(program.constants)
     types = _inputs(program)
     for index in wrt:
-        cotangent(types[held + index])  # there is one: nothing pends by max or min
+        try:
+            cotangent(types[held + index])  # there is one: nothing pends by max or min
+        except Refused as refused:
+            refused.refusal.place = Place("input", held + index)
+            raise
         if not differentiable(types[held + index]):
             raise refuse(
                 "no-cotangent",

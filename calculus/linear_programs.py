@@ -36,8 +36,12 @@ def linearization(program: Program, bench: Workbench, wrt: Sequence[int]) -> Lin
     found = linearize(bench, scope, program, _flags(program, wrt))
     types = [type for type in (*program.constant_types, *program.input_types) if type is not None]
     for index in wrt:
+        try:
+            cotangent(types[held + index])  # there is one: nothing pends by max or min
+        except Refused as refused:
+            refused.refusal.place = Place("input", held + index)
+            raise
         if not differentiable(types[held + index]):
-            cotangent(types[held + index])
             raise refuse(
                 "no-cotangent",
                 f"input {index} is {types[held + index]}",

@@ -130,11 +130,15 @@ def test_files_are_rooms() -> None:
 SEED = ROOT / "examples" / "seeds" / "seed_microbatch.jaxpr"
 
 
-def test_check_loads_neither_jax_nor_z3() -> None:
+LOSS = ROOT / "examples" / "loss.jaxpr"
+
+
+@pytest.mark.parametrize("arguments", [["check", str(SEED)], ["grad", str(LOSS)], ["check", "--backward", str(LOSS)]])
+def test_text_loads_neither_jax_nor_z3(arguments: list[str]) -> None:
     """Nor numpy, nor rich, where the output is no terminal, nor lark on text that the fast reader understands."""
     code = (
         "import sys; from verifier.cli import main\n"
-        f"status = main(['check', {str(SEED)!r}], standalone_mode=False)\n"
+        f"status = main({arguments!r}, standalone_mode=False)\n"
         "print('LOADED', status, *sorted({name.partition('.')[0] for name in sys.modules}))\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

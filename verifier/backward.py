@@ -203,7 +203,7 @@ def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
     if unknown:
         said = ", ".join(name or "nothing" for name in unknown)
         raise UnknownInput(f"{said} is no input of the program, whose inputs are {', '.join(names) or 'none'}")
-    return [names[name] for name in wrt]
+    return list(dict.fromkeys(names[name] for name in wrt))
 
 
 def _point(refusal: Refusal, document: Document, text: str, make: Derive) -> None:

@@ -189,6 +189,32 @@ def test_a_program_that_is_not_linear_is_refused_where_it_is_not() -> None:
 
 
 @pytest.mark.parametrize("command", ["grad", "vjp", "linearize", "transpose"])
+def test_an_interrupt(command: str, loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("verifier.backward.made", stopped)
+    found = run(command, loss, "--mesh", "X=2")
+    assert (found.exit_code, found.stdout, found.stderr) == (130, "", "Interrupted\n")
+
+
+def test_an_input_that_is_named_twice_is_one(loss: str) -> None:
+    for command in ("grad", "vjp", "linearize"):
+        once = run(command, loss, "--mesh", "X=2", "--wrt", "a")
+        assert (once.exit_code, run(command, loss, "--mesh", "X=2", "--wrt", "a,a").stdout) == (0, once.stdout)
+
+
+@pytest.mark.parametrize("command", ["vjp", "linearize", "transpose"])
+def test_a_pending_maximum_is_not_differentiable(command: str) -> None:
+    """Nor is it linear: the maximum of sums is not the sum of maxima. The refusal points at the input."""
+    text = "{ lambda ; b:f32[2] a:f32[4]{U_max:X}. let in (a, b) }"
+    found = run(command, "-", "--wrt", "a", "--mesh", "X=2", stdin=text)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert f":1:{text.index('a:f32') + 1}: unsound: " in found.stderr
+    assert "[no-cotangent]" in found.stderr
+
+
+@pytest.mark.parametrize("command", ["grad", "vjp", "linearize", "transpose"])
 def test_what_does_not_read_is_malformed_for_each_command(command: str) -> None:
     for text in ("", "nonsense", "{ lambda ; a:f32[4]. let in (b,) }"):
         found = run(command, "-", stdin=text)

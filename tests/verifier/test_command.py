@@ -219,7 +219,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         (("check", "-", "--mesh", "X=4,X=2"), "the mesh names axis X twice"),
         (("check", "-", "--mesh", "X=1e99"), "the size of axis X is"),
         (("type", "f32[8]", "--mesh", "X=4", "--mesh", "Y=2"), "a type lives on one mesh"),
-        (("type",), "Missing argument 'TYPE'"),
+        (("type",), "Missing argument 'TYPE...'"),
     ],
 )
 def test_misuse_is_answered_with_a_message(arguments: tuple[str, ...], words: str) -> None:
@@ -282,10 +282,12 @@ def test_a_reader_who_leaves_is_no_error() -> None:
             cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False,
         )  # fmt: skip
         assert (process.returncode, process.stderr) == (0, b"")
-    for help in (("--help",), ("grad", "--help")):
-        line = [sys.executable, "-m", "verifier", *help]
+    for arguments in (("--help",), ("grad", "--help"), ("linearize", "examples/loss.jaxpr")):
+        line = [sys.executable, "-m", "verifier", *arguments]
         process = subprocess.run(line, cwd=ROOT, stdout=write, stderr=subprocess.PIPE, timeout=60, check=False)
-        assert (process.returncode, process.stderr) == (0, b"")
+        assert process.returncode == 0
+        assert b"Error" not in process.stderr
+        assert b"Traceback" not in process.stderr
     os.close(write)
 
 
@@ -296,6 +298,8 @@ def test_a_reader_who_leaves_is_no_error() -> None:
         ("check", "examples/refused.jaxpr"),
         ("check", "examples/refused.jaxpr", "--json"),
         ("type", "f32[8]"),
+        ("type", "--cotangent", "f32[8] -> f32[8]"),
+        ("transpose", "examples/loss.jaxpr", "--json"),
         ("type", "f32[8", "--json"),
         ("--help",),
         ("--version",),

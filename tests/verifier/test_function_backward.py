@@ -165,13 +165,22 @@ def test_what_is_refused_forward_is_refused_backward() -> None:
     assert (found.verdict, found.refusals) == ("refused", report.refusals)
 
 
-def test_what_jax_refuses_to_differentiate() -> None:
-    """A product of two reduced weights with another: statement A16 makes the inner one one-way; x (y z) with y, z whole
-    is the free way, and has gradients here."""
+def test_a_sum_that_is_no_gradient_itself_has_the_forward_equation_for_a_name() -> None:
+    """The cotangent of a b is summed over devices once, 8 x 8 floats, and those of a and b are made of it."""
     whole = array(8, 8)
-    found = verifier.check(lambda x, a, b: jnp.sum(x @ (a @ b)), array(8, 8, spec=P("data")), whole, whole)
-    rows = {row.value: row.bytes for row in found.backward(wrt=(1, 2)).communication if row.forward}
-    assert rows == {"": 256}  # the cotangent of a b is summed once, 8 x 8 floats; a's and b's are made of it
+    report = verifier.check(lambda x, a, b: jnp.sum(x @ (a @ b)), array(8, 8, spec=P("data")), whole, whole)
+    (row,) = [one for one in report.backward(wrt=(1, 2)).communication if one.forward]
+    assert (row.value, row.bytes, row.kind) == ("", 256, "all-reduce")
+    assert row.forward == "dot_general f32[8@data,8], f32[8,8] -> f32[8@data,8]"
+
+
+def test_what_jax_refuses_at_these_types_is_differentiated_as_it_is_inferred() -> None:
+    """Statement A25: a reduced number times a cut vector. The gradient of the number is pending, and free."""
+    report = verifier.check(lambda s, v: s * v, array(spec=P(reduced={"data"})), array(8, spec=P("data")))
+    found = report.backward(wrt=(0, 1))
+    assert report.verdict == found.verdict == "ok"
+    assert {path: str(type) for path, type in found.gradients.items()} == {"s": "f32[]{U:data}", "v": "f32[8@data]"}
+    assert found.communication == []
 
 
 def test_what_is_gathered_again_is_no_transpose() -> None:

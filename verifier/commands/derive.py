@@ -27,7 +27,7 @@ _program = click.argument("program", metavar="FILE")
 @json_option
 @click.pass_context
 def grad(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, as_data: bool) -> None:
-    """Print the gradient of a program, and what it communicates beside the program.
+    """Print the gradient of a program, and price both.
 
     The program has one result, a lone number. Its gradient is the program itself, then the backward pass, as
     jax.make_jaxpr(jax.grad(f)) would print it: every type and every collective of the backward pass follows from the
@@ -61,11 +61,12 @@ def grad(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, 
 @json_option
 @click.pass_context
 def vjp(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, as_data: bool) -> None:
-    """Print the program that computes a program's results and, given their cotangents, those of its inputs.
+    """Print the vector-Jacobian product of a program.
 
-    Its inputs are those of FILE, then a cotangent for each floating result; its results are those of FILE, then the
-    cotangents of the inputs. A pending sum has a reduced cotangent, a reduced value an unreduced one. FILE may be
-    package.module:factory, as for grad.
+    It computes the results of the program and, given their cotangents, those of its inputs. Its inputs are those of
+    FILE, then a cotangent for each floating result; its results are those of FILE, then the cotangents of the inputs. A
+    pending sum has a reduced cotangent, a reduced value an unreduced one. FILE may be package.module:factory, as for
+    grad.
 
     \b
     shardproof vjp layer.jaxpr --mesh X=4
@@ -91,12 +92,12 @@ def vjp(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, a
 def linearize(
     ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, part: str | None, as_data: bool
 ) -> None:
-    """Print a program linearized: forward, which saves residuals, and linear, which takes tangents.
+    """Print the forward and the linear half of a program.
 
-    Both stand as definitions before a program that calls them, one after the other: its inputs are those of FILE, then
-    a tangent for each input that is named; its results are those of FILE, then a tangent for each floating one. What is
-    saved between the two passes can be read off the call. A tangent has the type of its value. FILE may be
-    package.module:factory, as for grad.
+    The one saves residuals, the other takes them, and tangents. Both stand as definitions before a program that calls
+    them, one after the other: its inputs are those of FILE, then a tangent for each input that is named; its results
+    are those of FILE, then a tangent for each floating one. What is saved between the two passes can be read off the
+    call. A tangent has the type of its value. FILE may be package.module:factory, as for grad.
 
     \b
     shardproof linearize layer.jaxpr --mesh X=4
@@ -123,11 +124,11 @@ def linearize(
 @json_option
 @click.pass_context
 def transpose(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, as_data: bool) -> None:
-    """Print a linear program transposed: from cotangents of its results to those of its inputs.
+    """Print the transpose of a linear program.
 
-    Its inputs are those of FILE in which FILE is not linear, then a cotangent for each result; its results are the
-    cotangents of the inputs in which it is. FILE may be package.module:factory, as for grad; then the first argument is
-    the one, where none is named.
+    It leads from cotangents of the results to those of the inputs. Its inputs are those of FILE in which FILE is not
+    linear, then a cotangent for each result; its results are the cotangents of the inputs in which it is. FILE may be
+    package.module:factory, as for grad; then the first argument is the one, where none is named.
 
     \b
     shardproof transpose layer.jaxpr --mesh X=4 --linear x

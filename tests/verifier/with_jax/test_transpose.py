@@ -3,11 +3,13 @@ two programs, one after the other, are `jax.jvp`."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
 
@@ -96,3 +98,59 @@ def test_our_linearization_is_jaxs_jvp(name: str) -> None:
     whole = derive(forward, MESH, "it", jvp, first)
     assert difference(read(ours.text).program, read(whole.text).program) == ""
     assert derive(forward, MESH, "it", linear_part, first).text
+
+
+Step = Callable[[Any, Any, Any], Any]
+STEPS: dict[str, Step] = {
+    "sin": lambda a, b, w: jnp.sin(a),
+    "a known factor": lambda a, b, w: a * w,
+    "a product": lambda a, b, w: a * b,
+    "a sum": lambda a, b, w: a + b,
+    "a difference": lambda a, b, w: a - b,
+    "a constant": lambda a, b, w: a + 1.0,
+    "nothing": lambda a, b, w: a * 0.0,
+    "floor": lambda a, b, w: jnp.floor(a),
+    "sign": lambda a, b, w: a * jnp.sign(b),
+    "stopped": lambda a, b, w: jax.lax.stop_gradient(a),
+    "chosen by what is known": lambda a, b, w: jnp.where(w > 2, a, b),
+    "chosen by itself": lambda a, b, w: jnp.where(a > 0, a, b),
+    "an entry that is largest": lambda a, b, w: a[jnp.argmax(a)] * w,
+    "as integers": lambda a, b, w: a.astype(jnp.int32).astype(jnp.float32),
+    "padded with ones": lambda a, b, w: jnp.pad(a, 1, constant_values=1.0)[:4],
+    "a quotient": lambda a, b, w: w / a,
+    "cumulated": lambda a, b, w: jnp.cumsum(a),
+    "a branch": lambda a, b, w: lax.cond(w[0] > 0, lambda a, b: a * 2, lambda a, b: b, a, b),
+    "its own branch": lambda a, b, w: lax.cond(a[0] > 0, lambda a, b: a * 2, lambda a, b: b, a, b),
+    "a loop": lambda a, b, w: lax.fori_loop(0, 3, lambda i, c: c * (w + i) + b, a),
+    "a loop of products": lambda a, b, w: lax.scan(lambda c, x: (c * x, c), 1.0, a)[1],
+}
+
+
+def test_what_is_accepted_as_linear_is() -> None:
+    """A quarter of all pairs of steps, one after the other: where ours gives a transpose, P(2x + 3y) is 2 P(x) + 3 P(y)
+    at random numbers. Of the single steps, those that are linear are accepted."""
+    from calculus.linear_programs import transposed
+
+    random = np.random.default_rng(0)
+    x, y = (jnp.asarray(random.normal(size=4) * 3, jnp.float32) for _ in range(2))
+    w = jnp.asarray(random.uniform(0.5, 2.5, size=4), jnp.float32)
+
+    def accepts(function: Callable[..., Any]) -> bool:
+        text = printed(function, [x, w])
+        if not derive(text, [], "it", transposed, [read(text).program.inputs[0]]).text:
+            return False
+        np.testing.assert_allclose(
+            function(2 * x + 3 * y, w), 2 * function(x, w) + 3 * function(y, w), rtol=1e-3, atol=1e-3
+        )
+        return True
+
+    single = {name for name, step in STEPS.items() if accepts(lambda x, w, step=step: step(x, x, w))}
+    assert single == {
+        "a known factor", "a sum", "a difference", "nothing", "chosen by what is known", "cumulated", "a branch",
+        "a loop",
+    }  # fmt: skip
+    both = [
+        accepts(lambda x, w, one=one, other=other: other(one(x, x, w), x, w))
+        for one, other in list(itertools.product(STEPS.values(), repeat=2))[::4]
+    ]
+    assert 10 < sum(both) < len(both) // 2
