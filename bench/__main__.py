@@ -67,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
     load()
     results = [_measured(name, asked.rounds) for name in asked.programs]
+    from bench import gradients
+
+    derived = [gradients.measured(name, asked.rounds) for name in asked.gradients or gradients.PROGRAMS]
     examples = inferred()
     start = spread([child("-m", "verifier", "check", str(SEED)) for _ in range(5)])
     report: dict[str, Any] = {
@@ -75,8 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "once": apart(ONCE, 3),
         "process": {"file": SEED.relative_to(ROOT).as_posix(), **start, "python alone": child("-c", "pass")},
         "programs": results,
+        "gradients": derived,
         "examples": [{**example._asdict(), "share": example.share} for example in examples],
-        "claims": _claims(results, start["median"], examples),
+        "claims": [*_claims(results, start["median"], examples), *map(gradients.claim, derived)],
     }
     if asked.json:
         print(json.dumps(report, indent=2))
@@ -88,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"by default {', '.join(PROGRAMS)}")
+    parser.add_argument(
+        "--gradients", action="append", metavar="PROGRAM", help="differentiate the loss of this program"
+    )
     parser.add_argument("--rounds", type=int, default=7, help="how often each contestant runs (7)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     asked = parser.parse_args(arguments)
@@ -98,7 +105,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
         from bench.programs import Llama
     except ImportError as error:
         parser.error(f"{error}: install the extra, pip install -e '.[jax]'")
-    for name in asked.programs:
+    for name in (*asked.programs, *(asked.gradients or ())):
         try:
             Llama.named(name)
         except ValueError as error:
@@ -212,6 +219,8 @@ def _show(report: dict[str, Any]) -> None:
     )
     for result in report["programs"]:
         _show_program(result)
+    for result in report["gradients"]:
+        _show_gradient(result)
     _table(
         "examples: equations, bodies once each; what is not assumed or unmodelled is inferred",
         ("", "equations", "assumed", "unmodelled", "inferred"),
@@ -247,6 +256,23 @@ def _show_program(result: dict[str, Any]) -> None:
         f"{result['walked by check_jaxpr']} of {result['counted at every use']}, counted at every use"
     )
     _table(title, ("", "us per equation", "least to most", "check_jaxpr / it", "least to most"), rows)
+
+
+def _show_gradient(result: dict[str, Any]) -> None:
+    faster = result["times faster"]
+    rows = [
+        (
+            who,
+            str(result["equations"][who]),
+            f"{spent['median']:.1f}",
+            f"{spent['min']:.1f} to {spent['max']:.1f}",
+            *(f"{jaxs[who]['median']:.1f}" if who in jaxs else "" for jaxs in faster.values()),
+        )
+        for who, spent in result["microseconds per equation"].items()
+    ]
+    title = f"the gradient of the loss of {result['program']}, of {result['forward equations']} equations"
+    heads = ("", "equations", "us per equation", "least to most", "the program's / it", "the function's / it")
+    _table(title, heads, rows)
 
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

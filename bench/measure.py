@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,16 @@ import verifier
 from grammar.read import clear_leaf_caches
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A contestant that is given something new for each of its runs: `make` makes it, and that does not count."""
+
+    make: Callable[[], Callable[[], object]]
+
+
+Contestant: TypeAlias = "Callable[[], object] | Fresh"
 
 Runs: TypeAlias = "dict[str, list[float]]"
 """CPU seconds of each run, by contestant; the n-th runs of all are of one round."""
@@ -67,7 +78,7 @@ def load() -> None:
                 importlib.import_module(found.name)
 
 
-def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int, remembering: Container[str] = ()) -> Runs:
+def in_turn(contestants: Mapping[str, Contestant], rounds: int, remembering: Container[str] = ()) -> Runs:
     """Run all contestants once per round, in an order that moves on by one each round, with the garbage collector off
     for all, and from cleared caches, except for those that are `remembering`."""
     names = list(contestants)
@@ -79,22 +90,27 @@ def in_turn(contestants: Mapping[str, Callable[[], object]], rounds: int, rememb
     return runs
 
 
-def _once(contestant: Callable[[], object], remembering: bool) -> float:
+def _once(contestant: Contestant, remembering: bool) -> float:
     """CPU seconds of one run, right after one that does not count: what others, and the collector's walk over all that
     they hold, have left in the processor's caches is nobody's business."""
     gc.collect()
     collecting = gc.isenabled()
     gc.disable()
     try:
-        contestant()
+        _run_of(contestant)()
         if not remembering:
             forget()
+        run = _run_of(contestant)
         start = time.process_time()
-        contestant()
+        run()
         return time.process_time() - start
     finally:
         if collecting:
             gc.enable()
+
+
+def _run_of(contestant: Contestant) -> Callable[[], object]:
+    return contestant.make() if isinstance(contestant, Fresh) else contestant
 
 
 def child(*arguments: str) -> float:
