@@ -32,24 +32,22 @@ PROGRAMS: Final = (
     "llama_fsdp_grad_unroll8",
     "llama_tp_grad_unroll8",
     "llama_dp_grad_scan8",
-    "llama_dpr_grad_scan8",
-    "llama_fsdp_grad_scan8",
     "llama_tp_grad_scan8",
 )
 
+CLAIMED: Final = PROGRAMS[:4]
+"""Those of which the claim speaks: layers that are alike are derived once. Under a scan there is but one."""
+TIMES_FASTER: Final = 5.0
+
 GRADIENT: Final = "gradient of a checked program"
 CHECKED: Final = "check, and gradient"
-AGAIN: Final = "the same, some caches kept"
+AGAIN: Final = "the same, caches kept"
 PRINTED: Final = "text to the gradient's text"
 JAX_PROGRAM: Final = "make_jaxpr(jax.grad), of the program"
 JAX_FUNCTION: Final = "make_jaxpr(jax.grad), of the function"
 
 OURS: Final = (GRADIENT, CHECKED, AGAIN, PRINTED)
 JAXES: Final = (JAX_PROGRAM, JAX_FUNCTION)
-CLAIMED: Final = GRADIENT
-
-
-TIMES_FASTER: Final = 5.0
 
 
 class Forward:
@@ -159,15 +157,20 @@ def measured(name: str, rounds: int) -> dict[str, Any]:
     }
 
 
-def claim(result: dict[str, Any]) -> dict[str, Any]:
-    """That ours is so many times faster per equation, whichever way JAX is asked."""
-    found = min(result["times faster"][jaxs][CLAIMED]["median"] for jaxs in JAXES)
-    return {
-        "claim": f"{CLAIMED}, of the loss of {result['program']}, takes at most 1/{TIMES_FASTER:g} of the time per "
-        "equation that JAX takes to trace jax.grad, of the program as of the function",
-        "found": f"1/{found:.1f}",
-        "held": found >= TIMES_FASTER,
-    }
+def claims(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """That ours, checking included, is so many times faster per equation, whichever way JAX is asked."""
+    return [
+        {
+            "claim": f"to check the loss of {result['program']} and derive its gradient takes at most "
+            f"1/{TIMES_FASTER:g} of the time per equation that {jaxs} takes",
+            "found": f"1/{found:.1f}",
+            "held": found >= TIMES_FASTER,
+        }
+        for result in results
+        if result["program"] in CLAIMED
+        for jaxs in JAXES
+        for found in (result["times faster"][jaxs][CHECKED]["median"],)
+    ]
 
 
 def equations(program: Program) -> int:

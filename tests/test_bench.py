@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 import pytest
 
-from bench import measure
+from bench import gradients, measure
 from bench.programs import Llama
+from calculus.equivalence import difference
+from calculus.naming import tidy
 from grammar.parse import parse_document, parse_type
+from grammar.print import print_document
 from grammar.read import read
 
 CORPUS = Path(__file__).parent / "golden" / "corpus"
@@ -69,3 +73,30 @@ def test_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(measure.KEPT) <= set(caches)
     measure.forget()
     assert {name for name, cache in caches.items() if cache.cache_info().currsize} <= set(measure.KEPT)
+
+
+def test_gradients_are_of_one_program() -> None:
+    """What is measured side by side says the same: the program that JAX traces, either way, and the one that we derive.
+    Equations are counted alike, and each run is given a function that JAX has not seen."""
+    forward = gradients.Forward("llama_fsdp_grad_unroll2")
+    ours = forward.unchecked()()
+    text = print_document(tidy(ours))
+    for make in (forward.of_the_program, forward.of_the_function):
+        theirs = read(f"{make()()}\n").program
+        assert difference(ours, theirs) == ""
+        assert gradients.equations(ours) == pytest.approx(gradients.equations(theirs), rel=0.02)
+    assert gradients.equations(ours) == gradients.equations(read(text).program)
+    assert forward.function() != forward.function()
+
+
+def test_what_a_contestant_is_given_does_not_count() -> None:
+    """It is made once for each run, and for the run before it that does not count either."""
+    made, ran = [], []
+
+    def make() -> Callable[[], None]:
+        made.append(0)
+        return lambda: ran.append(len(made))
+
+    runs = measure.in_turn({"one": measure.Fresh(make)}, 2, {"one"})
+    assert ran == [1, 2, 3, 4]
+    assert len(runs["one"]) == 2
