@@ -57,6 +57,10 @@ class Linearizer:
 
     def walk(self, program: Program, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of a program on known values with these tangents, and their tangents."""
+        from calculus.derivatives.cells import has_cells, without_cells
+
+        if has_cells(program):
+            program = without_cells(self.bench, self.scope, program)
         values: dict[Variable, tuple[Atom, Tangent]] = dict(
             zip((*program.constants, *program.inputs), zip(primals, tangents, strict=True), strict=True)
         )
@@ -86,13 +90,6 @@ class Linearizer:
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
-        if equation.cell is not None:
-            raise refuse(
-                "unmodelled-construct",
-                "the derivative of a Ref statement is not written",
-                because="what a cell holds depends on the order of statements, which a tangent would have to follow",
-                help="carry the value through the loop instead",
-            )
         if all(tangent is None for tangent in tangents):
             results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
             return results, [None] * len(results)

@@ -23,12 +23,13 @@ from calculus import programs
 from calculus.checking import Checked, Checker, Scope
 from calculus.effects import Effect, Inner
 from calculus.meshes import Mesh
-from calculus.programs import Atom, Document, Equation, Parameters, Program, Variable
+from calculus.programs import Atom, Document, Equation, Parameters, Program, Value, Variable
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
 from calculus.types import Type
 from verifier.with_jax.convert import Conversion, Converted, Plan
 from verifier.with_jax.custom_rules import jvp_of, vjp_of
+from verifier.with_jax.policies import policy
 from verifier.with_jax.shared import opened
 
 Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...]]"
@@ -100,6 +101,10 @@ class Objects(Conversion):
     def terms(self, jaxpr: Any) -> Program:
         """A jaxpr as terms; programs inside it stay as they are."""
         return super().program(jaxpr)
+
+    def value(self, name: str, value: Any) -> Value:
+        """A parameter's value; of a policy, what it closes over too."""
+        return policy(value) if name == "policy" and callable(value) else super().value(name, value)
 
     def custom(self, eqn: Any) -> Equation:
         """A call with a rule of its own: the rule is at hand, and is traced when it is asked for."""

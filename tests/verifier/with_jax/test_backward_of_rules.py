@@ -9,9 +9,20 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 
 from calculus.refusals import Refused
-from tests.verifier.with_jax.compared import INT, N, OfObjects, P, X, refused, same_from_objects
+from tests.verifier.with_jax.compared import (
+    INT,
+    N,
+    OfObjects,
+    P,
+    W,
+    X,
+    needs_types,
+    refused,
+    same_from_objects,
+)  # fmt: skip
 
 
 def test_a_rule_that_need_not_be_the_derivative_is_asked_for() -> None:
@@ -108,3 +119,47 @@ def test_a_rule_that_is_not_linear_is_refused(function: Callable[..., Any]) -> N
     with pytest.raises(Refused) as caught:
         OfObjects(lambda x: jnp.sum(function(x)), (N,)).gradient()
     assert "which is not linear in the tangents" in caught.value.refusal.message
+
+
+policies = jax.checkpoint_policies
+
+
+def layer(x: Any, w: Any) -> Any:
+    return jnp.sin(checkpoint_name(jnp.cos(checkpoint_name(x @ w, "product")), "cosine"))
+
+
+POLICIES: dict[str, Any] = {
+    "one name": policies.save_only_these_names("cosine"),
+    "the other name": policies.save_only_these_names("product"),
+    "all names but one": policies.save_any_names_but_these("cosine"),
+    "either of two": policies.save_from_both_policies(
+        policies.save_only_these_names("cosine"), policies.dots_with_no_batch_dims_saveable
+    ),
+    "products": policies.dots_saveable,
+}
+OFFLOADING: dict[str, Any] = {
+    "a name to the host": policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["product"], names_which_can_be_offloaded=["cosine"], offload_src="device",
+        offload_dst="pinned_host",
+    ),
+    "products to the host": policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_a_policy_closes_over_is_read(name: str) -> None:
+    checkpointed = jax.checkpoint(layer, policy=POLICIES[name])
+    same_from_objects(lambda x, w: jnp.sum(checkpointed(x, w)), X, W)
+
+
+@needs_types
+@pytest.mark.parametrize("name", OFFLOADING)
+def test_what_waits_in_another_memory_is_moved_there_and_back(name: str) -> None:
+    checkpointed = jax.checkpoint(layer, policy=OFFLOADING[name])
+    same_from_objects(lambda x, w: jnp.sum(checkpointed(x, w)), X, W)
+
+
+def test_a_policy_of_ones_own_is_not_read() -> None:
+    checkpointed = jax.checkpoint(layer, policy=lambda *_, **__: True)
+    _, bench = OfObjects(lambda x, w: jnp.sum(checkpointed(x, w)), (X, W)).gradient()
+    assert bench.assumed == {"which values a policy keeps is not printed; it is taken to keep none"}
