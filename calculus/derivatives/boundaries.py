@@ -139,8 +139,16 @@ def _copies_summed(builder: Builder, program: Program, axes: Sequence[Axes]) -> 
 
 def _inside(scope: Scope, builder: Builder, equation: Equation) -> tuple[Scope, Axes, bool]:
     """The scope of the body, the axes that become manual, and whether types in it tell what varies. Refuses states at
-    the edge of a body whose types have none."""
-    _, manual, _, mesh = frame(equation, scope)
+    the edge of a body whose types have none, and bodies in each other that are read in two ways."""
+    _, manual, around, mesh = frame(equation, scope)
+    if around and scope.mesh.tracked is not mesh.tracked:
+        raise refuse(
+            "unmodelled-construct",
+            "the derivative of a shard_map in a shard_map, where one has check_vma=False and the other has not",
+            because="of what is the same on all devices the cotangent is whole in the one, in parts in the other",
+            help="give both the same check_vma",
+            place=Place("parameter", name="check_vma"),
+        )
     if not mesh.tracked:
         for name in ("in_specs", "out_specs"):
             asked = [spec(value, name) for value in sequence(equation.parameters[name], name)]

@@ -17,6 +17,7 @@ from calculus.building import Builder
 from calculus.derivatives.rules import Form, closed, flat
 from calculus.evaluation import Use
 from calculus.linearization import Linearizer, Pushed, Tangent, differentiable
+from calculus.parameters import bad
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Code, Equation, Literal, Program, Variable, body
 from calculus.refusals import Place, refuse
@@ -164,6 +165,9 @@ def _custom_lin_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | 
     if rule is None:
         raise unwritten(equation.primitive, "transpose")
     held = len(rule.inputs) - len(cts)
+    if held < 0 or rule.constants or held + len(rule.outputs) != len(equation.inputs):
+        said = f"a program from {len(rule.inputs)} values to {len(rule.outputs)}"
+        raise bad("bwd", said, "one from what is saved, and cotangents of the results, to those of the operands after")
     given = [walk.instantiated(ct, binder) for ct, binder in zip(cts, equation.binders, strict=True)]
     found = walk.builder.inline(rule, [*equation.inputs[:held], *given])
     for operand, ct in zip(equation.inputs[held:], found, strict=True):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from calculus.derivatives.rules import Form, closed, results_of
 from calculus.linearization import Linearizer, Pushed, Tangent, linearize
-from calculus.parameters import integer, required
+from calculus.parameters import bad, integer, required
 from calculus.programs import Atom, Call, Equation, Parameters, Program, Quoted, Value
 from calculus.refusals import Place, refuse
 from calculus.transposition import Transposer
@@ -40,9 +40,16 @@ class _System(NamedTuple):
             ends.append(ends[-1] + self.lengths[key])
         return dict(zip(_PARTS, pairwise(ends), strict=True))[name]
 
-    def program(self, name: str) -> Program:
-        """A function as a program. Refuses `unmodelled-construct` where it cannot be read."""
+    def program(self, name: str, count: int) -> Program:
+        """A function as a program, on what it closes over and this many right sides, whose types are all printed.
+        Refuses `unmodelled-construct` where it is not there, `bad-parameter` where it is something else."""
         found = self.functions.program(name)
+        if found is not None:
+            types = (*found.input_types, *(type for one in found.equations for type in one.types))
+            whole = len(found.outputs) == count or (name != "matvec" and len(found.outputs) > count)
+            if None in types or found.constants or not whole or len(found.inputs) != self.lengths[name] + count:
+                said = f"a {name} from {len(found.inputs)} values to {len(found.outputs)}"
+                raise bad("jaxprs", said, "one from what it closes over, and the sides, to as many")
         if found is None:
             raise refuse(
                 "unmodelled-construct",
@@ -64,7 +71,10 @@ def _system(equation: Equation) -> _System:
             help="print jaxprs=_LinearSolveTuple(matvec=..., vecmat=..., solve=..., transpose_solve=...)",
             place=Place("parameter", name="jaxprs"),
         )
-    return _System({name: integer(lengths.keyword(name), "const_lengths") for name in _PARTS}, functions)
+    numbers = {name: integer(lengths.keyword(name), "const_lengths") for name in _PARTS}
+    if min(numbers.values()) < 0:
+        raise bad("const_lengths", str(numbers), "numbers of operands")
+    return _System(numbers, functions)
 
 
 def _solve(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
@@ -74,7 +84,7 @@ def _solve(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangen
     count = len(sides)
     start, end = system.part("matvec")
     if any(tangent is not None for tangent in tangents[start:end]):
-        applied = system.program("matvec")
+        applied = system.program("matvec", count)
         flows = [*(tangent is not None for tangent in tangents[start:end]), *(False,) * count]
         found = linearize(walk.bench, walk.scope, applied, flows)
         made = walk.known.inline(found.forward, [*primals[start:end], *results[:count]])
@@ -104,7 +114,7 @@ def _solve_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]
             help="differentiate it, and transpose the derivative",
             place=Place("primitive"),
         )
-    solver = system.program("transpose_solve")
+    solver = system.program("transpose_solve", count)
     lengths = {name: system.lengths[_TURNED[name]] for name in _PARTS}
     rows: dict[str, Value] = dict(equation.parameters.items_in_order)
     rows["const_lengths"] = Call("_LinearSolveTuple", (), tuple(lengths.items()))

@@ -145,3 +145,16 @@ def test_boundaries_within_boundaries() -> None:
     traced = Traced(function, (((8, 4), P(("X", "Y"))), W))
     found = communication(check_text(traced.gradient()[0], traced.meshes, "ours"))
     assert found == [("all-reduce", ("X",), 64, 1), ("all-reduce", ("Y",), 64, 1)]
+
+
+@needs_types
+@pytest.mark.parametrize("outside", [True, False])
+def test_boundaries_that_are_read_in_two_ways_are_refused(outside: bool) -> None:
+    """Of what is the same everywhere the cotangent is whole in the one, and in parts in the other."""
+
+    def within(x: Any) -> Any:
+        inner: Any = jax.shard_map(jnp.sin, in_specs=P("Y"), out_specs=P("Y"), axis_names={"Y"}, check_vma=not outside)
+        return inner(x)
+
+    function = inside(within, P("X"), P("X"), axis_names={"X"}, check_vma=outside)
+    assert "where one has check_vma=False and the other has not" in refused(function, ((8, 4), P(("X", "Y"))))
