@@ -1,5 +1,6 @@
 """A program of which only some results are wanted: without the equations, the results of loops and calls, and the
-carries of loops that those do not need."""
+carries of loops that those do not need. A body that does more than compute its results (it writes cells, prints, sends)
+is kept whole."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from calculus.building import Workbench
+from calculus.effects import EFFECTFUL
 from calculus.loops import scan_parts
 from calculus.programs import Equation, Parameters, Program, Programs, Value, body
+from calculus.types import RefType
 
 _CALLS: Final = ("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "shard_map")
 _OF_OPERANDS: Final = ("in_shardings", "in_layouts", "donated_invars", "in_specs")
@@ -25,12 +28,18 @@ class Pruned(NamedTuple):
 
 
 def pruned(bench: Workbench, program: Program, wanted: Sequence[bool]) -> Pruned:
-    """A program without what its wanted results do not need, be it done for its effect."""
+    """A program without what its wanted results do not need."""
     return bench.once("pruned", program, tuple(wanted), lambda: _pruned(bench, program, wanted))
 
 
 def _pruned(bench: Workbench, program: Program, wanted: Sequence[bool]) -> Pruned:
     outputs = _chosen(program.outputs, wanted)
+    if _effectful(program):
+        whole = Program(
+            program.constants, program.constant_types, program.inputs, program.input_types, program.equations, outputs,
+            program.effects, program.line,
+        )  # fmt: skip
+        return Pruned(whole, (True,) * (len(program.constants) + len(program.inputs)))
     live = {atom for atom in outputs if isinstance(atom, str)}
     kept: list[Equation] = []
     for equation in reversed(program.equations):
@@ -46,6 +55,14 @@ def _pruned(bench: Workbench, program: Program, wanted: Sequence[bool]) -> Prune
         program.effects, program.line,
     )  # fmt: skip
     return Pruned(made, (*constants, *inputs))
+
+
+def _effectful(program: Program) -> bool:
+    """Whether a program, beside its bodies, does more than compute."""
+    types = [*program.constant_types, *program.input_types, *(type for one in program.equations for type in one.types)]
+    return any(isinstance(type, RefType) for type in types) or any(
+        equation.cell is not None or equation.primitive in EFFECTFUL for equation in program.equations
+    )
 
 
 def _smaller(bench: Workbench, equation: Equation, used: Sequence[bool]) -> Equation:

@@ -1,6 +1,7 @@
 """Independent ways to be wrong: the checker, its command line, and the engines it is compared with.
 
-`verifier.check(f, *args)` checks a function; `verifier.FunctionReport` is what it returns. Inside a function,
+`verifier.check(f, *args)` checks a function; `verifier.FunctionReport` is what it returns, and its `backward()` gives a
+`verifier.BackwardReport`, or raises `verifier.UnknownInput`. Inside a function,
 `verifier.assert_type(x, "f32[8@X,4]")` holds a value against a type while JAX traces it, or raises
 `verifier.WrongType`. All need JAX, and load it when they are first used.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from verifier.backward import UnknownInput as UnknownInput
+    from verifier.function_backward import BackwardReport as BackwardReport
     from verifier.functions import FunctionReport as FunctionReport
     from verifier.functions import check as check
     from verifier.with_jax.asserted import WrongType as WrongType
@@ -23,6 +26,14 @@ def __getattr__(name: str) -> object:
         from verifier import functions
 
         return getattr(functions, name)
+    if name == "BackwardReport":
+        from verifier import function_backward
+
+        return function_backward.BackwardReport
+    if name == "UnknownInput":
+        from verifier import backward
+
+        return backward.UnknownInput
     if name in ("assert_type", "WrongType"):
         from verifier.with_jax import asserted
 

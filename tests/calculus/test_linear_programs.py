@@ -216,3 +216,16 @@ def test_pruning_goes_into_bodies() -> None:
     ((_, looped),) = bodies(called.equations[0].parameters)
     assert [one.primitive for one in looped.equations] == ["add"]
     well_typed(left)
+
+
+def test_a_body_that_writes_a_cell_is_kept_whole() -> None:
+    """What is read from a cell is what was written to it, though the statement that writes has no result."""
+    text = body(
+        "b:f32[4] c:f32[4] = jit[name=f jaxpr={ lambda ; x:f32[4]. let r:Ref{f32[4]} = new_ref[memory_space=None] x;"
+        " r[:] <- 2.0:f32[]; y:f32[4] <- r[:]; z:f32[4] = sin x in (y, z) }] a", outputs="b, c",
+    )  # fmt: skip
+    program = read(text).program
+    left, _ = pruned(Workbench(Checker(MESH)), program, [True, False])
+    ((_, called),) = bodies(left.equations[0].parameters)
+    assert [one.primitive for one in called.equations] == ["new_ref", "swap", "get", "sin"]
+    assert len(called.outputs) == 1

@@ -19,9 +19,7 @@ import verifier
 from calculus.refusals import Family
 from grammar.read import read
 from tests.verifier.test_html import read as read_html
-from verifier.backward import UnknownInput
 from verifier.cli import main
-from verifier.function_backward import BackwardReport
 
 MESH = AbstractMesh((4,), ("data",), axis_types=(AxisType.Explicit,))
 HERE = Path(__file__).resolve()
@@ -50,7 +48,7 @@ ARGUMENTS = (PARAMS, X, array(dtype=jnp.int32))
 WI, WO = "params['layers'][0]['wi']", "params['layers'][1]['wo']"
 
 
-def gradient() -> BackwardReport:
+def gradient() -> verifier.BackwardReport:
     return verifier.check(loss, *ARGUMENTS).backward()
 
 
@@ -107,7 +105,7 @@ def test_what_may_be_named(wrt: Any, paths: list[str]) -> None:
 )
 def test_what_names_nothing(wrt: Any, words: str) -> None:
     report = verifier.check(loss, *ARGUMENTS)
-    with pytest.raises(UnknownInput) as raised:
+    with pytest.raises(verifier.UnknownInput) as raised:
         report.backward(wrt)
     assert words in str(raised.value)
 
