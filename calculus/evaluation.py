@@ -10,13 +10,13 @@ from typing import NamedTuple
 from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
 from calculus.fitting import fitted
-from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, PlacedLike, Places, Star, Zeros
+from calculus.formulas import PLACED, RESULT, TANGENT, Apply, Formula, Full, Name, Number, Places, Star, Zeros
 from calculus.meshes import AxisMode
-from calculus.parameters import integer
+from calculus.parameters import integer, sequence
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site, operand_names
 from calculus.primitives.elementwise import aligned
-from calculus.programs import Atom, Literal, Parameters, Value, Word
+from calculus.programs import Atom, Call, Literal, Parameters, Value, Word
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Signature
@@ -218,12 +218,18 @@ class Evaluation:
 
     def placed(self, value: Value) -> Value:
         """A parameter, a placement put in where it is one: none where no axis of the mesh is explicit."""
-        if not isinstance(value, PlacedLike):
+        if not isinstance(value, Call) or value.name != PLACED:
             return value
-        type = cotangent(self.type_of(self.names[value]))
+        if not any(axis.mode is AxisMode.EXPLICIT for axis in self.known.mesh.axes):
+            return None
+        like, *order = value.arguments
+        type = cotangent(self.type_of(self.names[str(like)]))
         assert isinstance(type, ArrayType)
-        explicit = any(axis.mode is AxisMode.EXPLICIT for axis in self.known.mesh.axes)
-        return self.known.sharding(type) if explicit else None
+        dims = sequence(order[0], PLACED) if order else range(type.rank)
+        lists = [() if dim is None else type.axes[integer(dim, PLACED)] for dim in dims]
+        return self.known.sharding(
+            array_type(type.dtype, (1,) * len(lists), tuple(lists), (), type.unreduced, type.reduced)
+        )
 
     def several(self, primitive: str, parameters: Parameters, atoms: Sequence[Atom]) -> int:
         """How many results an application has."""

@@ -100,12 +100,6 @@ class Zeros:
     along: str = ""
 
 
-class PlacedLike(Word):
-    """A parameter that is the placement of the cotangent of the value so named, which an evaluation puts in."""
-
-    __slots__ = ()
-
-
 Formula: TypeAlias = "Name | Star | Number | Full | Places | Zeros | Apply"
 
 ZERO: Final = Number(0)
@@ -113,6 +107,9 @@ ZERO: Final = Number(0)
 
 TANGENT: Final = "g"
 RESULT: Final = "result"
+
+PLACED: Final = "sharding"
+"""A parameter that is a placement, which an evaluation puts in."""
 
 _OPERATORS: Final[Mapping[type[ast.AST], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.Gt: "gt", ast.GtE: "ge",
@@ -206,8 +203,10 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
 
 
 def _value(tree: ast.expr, text: str) -> Value:
-    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` is
-    the body that adds two numbers, `sharding(x)` the placement of the cotangent of the value so named."""
+    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` and
+    `product_of(f32)` are bodies that combine two numbers, `sharding(x)` is the placement of the cotangent of the value
+    so named, `sharding(x, (1, None))` that of its dim 1 and a new, whole one.
+    """
     match tree:
         case ast.Constant(None | bool() | int() as value):
             return value
@@ -221,20 +220,21 @@ def _value(tree: ast.expr, text: str) -> Value:
             return tuple(_value(item, text) for item in items)
         case ast.Constant(float() as value):
             return Real(repr(value))
-        case ast.Call(ast.Name("sum_of"), [ast.Name(dtype)], []):
-            return _sum_of(dtype)
-        case ast.Call(ast.Name("sharding"), [ast.Name(like)], []):
-            return PlacedLike(like)
+        case ast.Call(ast.Name("sum_of" | "product_of" as combined), [ast.Name(dtype)], []):
+            return combining("add" if combined == "sum_of" else "mul", dtype)
+        case ast.Call(ast.Name("sharding"), [ast.Name(like), *order], []):
+            return Call(PLACED, (Word(like), *(_value(one, text) for one in order)))
         case ast.Call(ast.Name(name), [], keywords):
             return Call(name, (), tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords))
     raise ValueError(f"{ast.unparse(tree)!r} in {text!r} is no parameter")
 
 
 @lru_cache
-def _sum_of(dtype: str) -> Program:
+def combining(primitive: str, dtype: str) -> Program:
+    """The body that combines two numbers of a dtype."""
     number = array_type(dtype)
-    added = Equation("add", NO_PARAMETERS, ("a", "b"), ("c",), (number,))
-    return Program((), (), ("a", "b"), (number, number), (added,), ("c",))
+    made = Equation(primitive, NO_PARAMETERS, ("a", "b"), ("c",), (number,))
+    return Program((), (), ("a", "b"), (number, number), (made,), ("c",))
 
 
 def spelled(value: Value) -> str:
