@@ -149,16 +149,7 @@ class Evaluation:
         if isinstance(formula, Places):
             return self.known.places(formula.dim, self.type_of(self.value(formula.like)))
         if isinstance(formula, Zeros):
-            zeros = cotangent(self.type_of(self.names[formula.like]))
-            assert isinstance(zeros, ArrayType)
-            cut = self.type_of(self.names[formula.along]).sharded if formula.along else ()
-            pending = (*zeros.unreduced, *(axis for axis in cut if axis not in zeros.mentioned))
-            return self.known.full(
-                0,
-                array_type(
-                    zeros.dtype, zeros.shape, zeros.axes, zeros.varying, pending, zeros.reduced, memory=zeros.memory
-                ),
-            )
+            return self.known.full(0, self.zeros(formula))
         if isinstance(formula, Apply):
             return self.applied(formula, type)[formula.item]
         raise ValueError(f"{formula} has no value by itself")
@@ -193,7 +184,7 @@ class Evaluation:
             try:
                 self.done[whole] = fitted(builder, primitive, atoms, parameters, wanted)
             except Refused:
-                asked = [name for name, value in formula.parameters if isinstance(value, PlacedLike)]
+                asked = [name for name, value in formula.parameters if isinstance(value, Call) and value.name == PLACED]
                 if not asked:
                     raise
                 # it cannot be placed so by itself: what follows is moved
@@ -215,6 +206,24 @@ class Evaluation:
         if formula.primitive == "conjugate":
             return "conj", Parameters((("input_dtype", Word(DTYPES[types[0].dtype][0])),))
         return formula.primitive, Parameters(tuple(rows.items()))
+
+    def zeros(self, formula: Zeros) -> ArrayType:
+        """The type of the zeros that something is added to."""
+        type = cotangent(self.type_of(self.names[formula.like]))
+        assert isinstance(type, ArrayType)
+        if not formula.along:
+            return type
+        beside = self.type_of(self.names[formula.along])
+        lists = list(type.axes)
+        for mine, other in formula.shared:
+            if not lists[mine] and not any(axis in type.mentioned for axis in beside.axes[other]):
+                lists[mine] = beside.axes[other]
+        cut = {axis for axes in lists for axis in axes}
+        pending = (
+            *type.unreduced,
+            *(axis for axis in beside.sharded if axis not in cut and axis not in type.mentioned),
+        )
+        return array_type(type.dtype, type.shape, tuple(lists), type.varying, pending, type.reduced, memory=type.memory)
 
     def placed(self, value: Value) -> Value:
         """A parameter, a placement put in where it is one: none where no axis of the mesh is explicit."""

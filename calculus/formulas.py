@@ -10,8 +10,9 @@
                | primitive(argument, ..., parameter=value, ...) [ "[" k "]" ]
                | full(number, formula)                  the number everywhere, at the type of a value
                | places(formula, k)                     how far each element stands along dim k of a value's type
-               | zeros(name [, along])                  zeros, at the type of the cotangent of the value so named; their
-                                                        sum is pending where the other value is cut
+               | zeros(name [, along [, shared]])       zeros, at the type of the cotangent of the value so named; their
+                                                        sum is pending where the other value is cut, but for dims that
+                                                        travel together (pairs), which are cut
     argument ::= formula | "*" name                     all values that a variadic name stands for
 
 A row stands beside a declaration and speaks of one equation; where there are several results, a derivative speaks of
@@ -94,10 +95,12 @@ class Apply:
 @dataclass(frozen=True, slots=True)
 class Zeros:
     """Zeros, at the type of the cotangent of the value so named, pending along the axes that cut another value: what
-    each device adds to them is its part of a sum."""
+    each device adds to them is its part of a sum. shared: pairs of a dim and the dim of the other value that it travels
+    with, as which it is cut."""
 
     like: str
     along: str = ""
+    shared: tuple[tuple[int, int], ...] = ()
 
 
 Formula: TypeAlias = "Name | Star | Number | Full | Places | Zeros | Apply"
@@ -191,6 +194,8 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
             return Zeros(like)
         case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along)], []):
             return Zeros(like, along)
+        case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along), ast.Tuple() as shared], []):
+            return Zeros(like, along, ast.literal_eval(shared))
         case ast.Call(ast.Name(primitive), arguments, keywords):
             parameters = tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords)
             name = f"scatter-{primitive.removeprefix('scatter_')}" if primitive.startswith("scatter_") else primitive

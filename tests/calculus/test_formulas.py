@@ -37,6 +37,7 @@ G, X = Name("g"), Name("x")
         ("result1 - g0", Apply("sub", (Name("result1"), Name("g0")))),
         ("zeros(x)", Zeros("x")),
         ("zeros(x, indices)", Zeros("x", "indices")),
+        ("zeros(x, indices, ((0, 1),))", Zeros("x", "indices", ((0, 1),))),
         ("integer_pow(x, y=-2)", Apply("integer_pow", (X,), (("y", -2),))),
         ("concatenate(*g, dimension=1)", Apply("concatenate", (Star("g"),), (("dimension", 1),))),
         ("conv(g, out_sharding=sharding(x))", Apply("conv", (G,), (("out_sharding", Call("sharding", (Word("x"),))),))),

@@ -15,7 +15,7 @@ from calculus.parameters import integer, required, whole_numbers
 from calculus.primitives.declaration import Site, Unfold
 from calculus.primitives.scattering import at_most_once
 from calculus.programs import Atom, Call, Word, body
-from calculus.types import array_type, dtype_class
+from calculus.types import ArrayType, array_type, dtype_class
 
 if TYPE_CHECKING:
     from calculus.unfolding import Dual, Unfolding
@@ -44,9 +44,12 @@ def looked_up(site: Site, position: int) -> str:
         if (found := numbers.keyword(here)) is not None
     )
     rows = _rows(site, ("mode", *_FLAGS))
+    batched = (numbers.keyword(name) or () for name in ("operand_batching_dims", "start_indices_batching_dims"))
+    shared = tuple(zip(*(whole_numbers(dims, "dimension_numbers") for dims in batched), strict=True))
     return (
-        f"x: scatter_add(zeros(x, indices), indices, g, dimension_numbers=ScatterDimensionNumbers({renamed}), "
-        f"{rows}, update_consts=(), update_jaxpr=sum_of({site.dtypes[0]}))"
+        f"x: scatter_add(zeros(x, indices, {shared}), indices, g, "
+        f"dimension_numbers=ScatterDimensionNumbers({renamed}), {rows}, update_consts=(), "
+        f"update_jaxpr=sum_of({site.dtypes[0]}))"
     )
 
 
@@ -106,6 +109,9 @@ def multiplied(site: Site) -> str:
     """Of an update that is multiplied, if it alone goes where it goes: what is there beside it."""
     if not at_most_once(site):
         return ""
+    (result,) = site.printed
+    if isinstance(result, ArrayType) and result.unreduced:  # the updates are copies: what they meet is pending
+        return f"u: {scattered(site, 'scatter_add', 'full(0, x)', 'g * ' + gathered(site, 'x'))}"
     return f"u: x * {scattered(site, 'scatter_add', 'full(0, x)', 'g')}"
 
 
