@@ -14,6 +14,7 @@ from typing import Final
 
 from calculus.adjoints import unwritten
 from calculus.building import Builder
+from calculus.collectives import COLLECTIVES
 from calculus.derivatives.rules import Form, closed, flat
 from calculus.evaluation import Use
 from calculus.linearization import Linearizer, Pushed, Tangent, differentiable
@@ -65,7 +66,9 @@ def _pushed(walk: Linearizer, call: Equation, rule: Program, given: Sequence[Ato
             if groups is not None and (whole is None or not all(zero(equation.inputs[place]) for place in beside)):
                 raise _not_linear(call)
             linear.update(equation.binders)
-        elif any(group and all(zero(equation.inputs[place]) for place in group) for group in groups or ()):
+        elif any(group and all(zero(equation.inputs[place]) for place in group) for group in groups or ()) or (
+            equation.primitive in _MOVES and all(map(zero, equation.inputs))
+        ):
             zeros.update(equation.binders)
         builder = walk.linear if depends else walk.known
         builder.line = call.line
@@ -82,6 +85,10 @@ def _pushed(walk: Linearizer, call: Equation, rule: Program, given: Sequence[Ato
             raise _not_linear(call)
         pushed.append(read(one) if isinstance(one, str) and one in linear else None)
     return [read(one) for one in results], pushed
+
+
+_MOVES: Final = frozenset({"reshard", *(name for name, row in COLLECTIVES.items() if row.transpose)})
+"""Forms that take zeros to zeros."""
 
 
 def _groups(equation: Equation, read: Callable[[Atom], Atom], builder: Builder) -> tuple[tuple[int, ...], ...] | None:

@@ -7,12 +7,12 @@ to those who ask.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from calculus.programs import Code, Program
 from verifier.with_jax.shared import opened
@@ -90,15 +90,55 @@ def _cotangent(aval: Any) -> Any:
 
 def _traced(eqn: Any, function: Any, operands: Sequence[Any], others: Sequence[Any], read: Read) -> Program | None:
     try:
-        with _around(eqn):
-            made = jax.make_jaxpr(function)(list(operands), list(others))
+        made = _apart(eqn, function, operands, others)
     except Exception:  # noqa: BLE001 (whatever the rule of a stranger raises)
         return None
     return None if opened(made).constvars else read(opened(made))
 
 
-@contextlib.contextmanager
-def _around(eqn: Any) -> Iterator[None]:
+def _apart(eqn: Any, function: Any, operands: Sequence[Any], others: Sequence[Any]) -> Any:
+    """The program of a function of two lists of values of these types, where the equation stands: inside of a shard_map
+    of its own, if types there tell what varies."""
     mesh = getattr(eqn.ctx, "cur_abstract_mesh", None)
-    with contextlib.nullcontext() if mesh is None or mesh.empty else jax.sharding.use_abstract_mesh(mesh):
-        yield
+    if mesh is None or mesh.empty:
+        return jax.make_jaxpr(function)(list(operands), list(others))
+    whole = (*operands, *others)
+    if not any(_states(one) for one in whole):
+        with jax.sharding.use_abstract_mesh(mesh):
+            return jax.make_jaxpr(function)(list(operands), list(others))
+    manual = frozenset(mesh.manual_axes)
+    outside = mesh.update_axis_types(dict.fromkeys(manual, AxisType.Explicit))
+    found: list[Any] = []
+
+    def body(*values: Any) -> Any:
+        cast = [_in_state(value, one) for value, one in zip(values, whole, strict=True)]
+        found.append(jax.make_jaxpr(function)(cast[: len(operands)], cast[len(operands) :]))
+        return jnp.zeros(())
+
+    specs = [PartitionSpec() if one.sharding is None else one.sharding.spec for one in whole]
+    given = [
+        jax.ShapeDtypeStruct(one.shape, one.dtype, sharding=NamedSharding(outside, spec))
+        for one, spec in zip(whole, specs, strict=True)
+    ]
+    with jax.sharding.use_abstract_mesh(outside):
+        around: Any = jax.shard_map(body, in_specs=PartitionSpec(), out_specs=PartitionSpec(), axis_names=manual)
+        jax.eval_shape(around, *given)
+    return found[0]
+
+
+def _states(struct: Any) -> tuple[tuple[str, frozenset[str]], ...]:
+    """The axes along which a value is not the same everywhere: what it is there, by the name of the cast."""
+    kind = struct.manual_axis_type
+    if kind is None:
+        return ()
+    held = (("varying", kind.varying), ("unreduced", kind.unreduced), ("reduced", kind.reduced))
+    return tuple((name, frozenset(axes)) for name, axes in held if axes)
+
+
+def _in_state(value: Any, struct: Any) -> Any:
+    """A value that is the same everywhere, cast to the type of another."""
+    for name, axes in _states(struct):
+        if name == "unreduced":
+            value = jax.lax.pcast(value, tuple(axes), to="varying")
+        value = jax.lax.pcast(value, tuple(axes), to=name)
+    return value

@@ -163,3 +163,22 @@ def test_a_policy_of_ones_own_is_not_read() -> None:
     checkpointed = jax.checkpoint(layer, policy=lambda *_, **__: True)
     _, bench = OfObjects(lambda x, w: jnp.sum(checkpointed(x, w)), (X, W)).gradient()
     assert bench.assumed == {"which values a policy keeps is not printed; it is taken to keep none"}
+
+
+@needs_types
+def test_rules_inside_a_shard_map_are_traced_where_they_stand() -> None:
+    """With what varies around them, and with the axes that they communicate over."""
+
+    @jax.custom_vjp
+    def total(x: Any) -> Any:
+        return lax.psum(x, "X")
+
+    total.defvjp(lambda x: (total(x), None), lambda _, ct: (lax.pcast(ct, "X", to="varying"),))
+
+    def inside(function: Callable[..., Any], outs: Any, **more: Any) -> Callable[..., Any]:
+        mapped: Any = jax.shard_map(function, in_specs=P("X"), out_specs=outs, **more)
+        return lambda x: jnp.sum(jnp.sin(mapped(x)))
+
+    for function, outs in ((jax.nn.relu, P("X")), (lambda x: total(jnp.sin(x)), P()), (flat, P("X"))):
+        same_from_objects(inside(function, outs), X)
+    same_from_objects(inside(lambda x: steep(x, x), P("X"), check_vma=False), X)
