@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -35,6 +36,7 @@ class NotAFamily(ValueError):
     device holds it."""
 
 
+@lru_cache(maxsize=256)
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """Numpy's dtype for one of ours. Raises `ValueError` where it has none."""
     try:
@@ -43,9 +45,10 @@ def numpy_dtype(dtype: str) -> np.dtype[Any]:
         raise ValueError(f"numpy knows no {dtype}") from None
 
 
-def devices(mesh: Mesh) -> list[Device]:
+@lru_cache(maxsize=256)
+def devices(mesh: Mesh) -> tuple[Device, ...]:
     """All devices of a mesh, the last axis the minor one. The sizes of its axes must be known."""
-    return list(itertools.product(*(range(_size(mesh, axis.name)) for axis in mesh.axes)))
+    return tuple(itertools.product(*(range(_size(mesh, axis.name)) for axis in mesh.axes)))
 
 
 def _size(mesh: Mesh, *axes: str) -> int:
@@ -55,6 +58,7 @@ def _size(mesh: Mesh, *axes: str) -> int:
     return found
 
 
+@lru_cache(maxsize=4096)
 def part(type: ArrayType, mesh: Mesh, device: Device) -> tuple[slice, ...]:
     """The part of an array that a device holds, per dim: its block along the dim's axes, major first. Raises
     `ValueError` where a dim does not divide."""

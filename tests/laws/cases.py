@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 import ml_dtypes
@@ -38,6 +39,11 @@ def special(dtype: Any) -> list[Any]:
     largest = float(limits(dtype).max)
     found = [-largest, -3.0, -1.5, -1.0, -0.5, -0.0, 0.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 40.0, largest, np.nan]
     return [*found, -np.inf, np.inf] if dtype.name in {DTYPES[one][0] for one in ROUNDING_TO_INFINITY} else found
+
+
+@cache
+def _specials(dtype: np.dtype[Any]) -> Array:
+    return np.array(special(dtype))
 
 
 def numbers(sample: Sample) -> list[int | None]:
@@ -113,7 +119,7 @@ class Case:
             return (real + 1j * imaginary).astype(dtype)
         if dtype.kind == "b":  # some arrays are nearly all true, or false
             return self.random.random(shape) < self.random.choice([0.1, 0.5, 0.9])
-        found = self.random.choice(np.array(special(dtype)), shape)
+        found = self.random.choice(_specials(dtype), shape)
         if dtype.kind in "iu":  # the ends alone may be in order by chance
             found = np.where(self.random.random(shape) < 0.4, self.integers(position), found)
         else:

@@ -143,8 +143,10 @@ def reads_back(parts: list[Array], whole: Array, state: DimState, near: float) -
 
 
 def _same(one: Array, other: Array, near: float, summed: bool = False) -> bool:
+    if np.array_equal(one, other):  # nearly all are, and that is soon seen
+        return True
     if one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
+        return False
     near = near if one.dtype.itemsize >= 8 else 1e7 * near
     with np.errstate(all="ignore"):
         largest = np.max(np.abs(other), where=np.isfinite(other), initial=0) if summed else 0

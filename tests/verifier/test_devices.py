@@ -31,7 +31,7 @@ def array(text: str) -> ArrayType:
 
 
 def test_the_last_axis_is_the_minor_one() -> None:
-    assert devices(MESH) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert devices(MESH) == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
 
 
 @pytest.mark.parametrize(
