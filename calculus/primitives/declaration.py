@@ -112,13 +112,28 @@ class Primitive:
 
     def derivatives_at(self, site: Site) -> Mapping[str, Formula]:
         """The derivatives that are written, by operand."""
-        text = self.derivative if isinstance(self.derivative, str) else self.derivative(site)
-        return read_row(text, operand_names(self, len(site.shapes))) if text else {}
+        return self._formulas(
+            site, lambda: self.derivative if isinstance(self.derivative, str) else self.derivative(site)
+        )
 
     def adjoints_at(self, site: Site, position: int) -> Mapping[str, Formula]:
         """The transposes that are written, by operand; `position` is that of the one that is wanted."""
-        text = self.adjoint if isinstance(self.adjoint, str) else self.adjoint(site, position)
-        return read_row(text, operand_names(self, len(site.shapes))) if text else {}
+        return self._formulas(
+            site, lambda: self.adjoint if isinstance(self.adjoint, str) else self.adjoint(site, position)
+        )
+
+    def _formulas(self, site: Site, row: Callable[[], str]) -> Mapping[str, Formula]:
+        try:
+            text = row()
+            return read_row(text, operand_names(self, len(site.shapes))) if text else {}
+        except ValueError:
+            raise refuse(
+                "unmodelled-construct",
+                f"the derivative of {self.name} with a parameter of an unknown kind",
+                because="the derivative has the parameters of what it is of, and formulas have no such value",
+                help="write the parameters as JAX prints them",
+                place=Place("primitive"),
+            ) from None
 
     def joins_at(self, site: Site) -> str:
         """The joins at a site."""

@@ -231,6 +231,30 @@ def test_what_is_reduced_in_the_backward_pass_says_of_which_equation_it_is_the_t
     assert facts == [(2, "reshard f32[4,2] -> f32[4,2]{R:X}"), (5, None)]
 
 
+@pytest.mark.parametrize(
+    ("primitive", "parameters"),
+    [
+        ("triangular_solve", "left_side=True lower=False transpose_a=False unit_diagonal=False foo=Bar(x=Baz(1))"),
+        (
+            "triangular_solve",
+            "left_side=True lower=False transpose_a=False unit_diagonal=False foo={ lambda ; . let in () }",
+        ),
+        ("symmetric_product", "alpha=nan beta=zz"),
+        ("symmetric_product", "alpha=1e999 beta=1.0"),
+    ],
+)
+def test_parameters_that_no_derivative_can_have_are_refused(primitive: str, parameters: str) -> None:
+    """What a row says of its equation's parameters is read again: what cannot be is refused."""
+    conjugate = "conjugate_a=False " if primitive == "triangular_solve" else ""
+    text = (
+        f"{{ lambda ; a:f32[3,3] b:f32[3,3]. let\n    c:f32[3,3] = {primitive}[{conjugate}{parameters}] a b\n"
+        "    d:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] c\n  in (d,) }\n"
+    )
+    found = run("grad", "-", stdin=text)
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert "unmodelled: in the backward pass: the" in found.stderr
+
+
 def test_a_text_that_calls_for_too_many_residuals_is_refused_at_once() -> None:
     """Each definition calls the one before it twice: 2⁴⁰ values would be saved."""
     lines = ["let f0 = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Final
 
 from calculus.parameters import flag
@@ -53,10 +54,9 @@ def tridiagonal(site: Site) -> str:
 def tridiagonal_back(site: Site, position: int) -> str:
     """Of the right-hand sides: the outer diagonals change places. What stands outside of the matrix is not looked
     at."""
-    rank, batch = len(site.shapes[0]), ((0, 0, 0),) * (len(site.shapes[0]) - 1)
+    batch = ((0, 0, 0),) * (len(site.shapes[0]) - 1)
     low = f"pad(upper, 0, padding_config={(*batch, (1, -1, 0))})"
     high = f"pad(lower, 0, padding_config={(*batch, (-1, 1, 0))})"
-    assert rank
     return f"b: tridiagonal_solve({low}, diagonal, {high}, g, {said(site.parameters)})"
 
 
@@ -67,9 +67,12 @@ def reflected_back(site: Site, position: int) -> str:
 
 
 def symmetric(site: Site) -> str:
-    """Of α a aᵀ + β c."""
-    alpha, beta = site.parameters["alpha"], site.parameters["beta"]
-    return f"a: {alpha} * (g @ a.T + a @ g.T); c: {beta} * g"
+    """Of α a aᵀ + β c, two numbers."""
+    try:
+        alpha, beta = (float(str(site.parameters[name])) for name in ("alpha", "beta"))
+    except (KeyError, ValueError):
+        return ""
+    return f"a: {alpha} * (g @ a.T + a @ g.T); c: {beta} * g" if isfinite(alpha) and isfinite(beta) else ""
 
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {

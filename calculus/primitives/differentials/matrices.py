@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from calculus.formulas import spelled
 from calculus.primitives.declaration import Site, complex_dtype
-from calculus.programs import Parameters, Value, Word
+from calculus.programs import Parameters, Value
 from calculus.schemes import Shape
 from calculus.types import DTYPES, dtype_class
 
@@ -103,12 +104,7 @@ def chosen(of: str, order: str, site: Site, dim: int) -> str:
 
 def said(parameters: Parameters, **changed: Value) -> str:
     """The parameters of an equation, some of them changed, as a formula says them."""
-    rows = {name: changed.get(name, value) for name, value in parameters.items_in_order}
-    return ", ".join(f"{name}={_text(value)}" for name, value in rows.items())
-
-
-def _text(value: Value) -> str:
-    return repr(str(value)) if isinstance(value, Word) else repr(value)
+    return ", ".join(f"{name}={spelled(changed.get(name, value))}" for name, value in parameters.items_in_order)
 
 
 def is_complex(site: Site) -> bool:
