@@ -158,14 +158,10 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     minor part of a dim's list; casts between N, R, U and from S to U are free; then the dims move.
     """
     if target_mesh is not None and target_mesh is not mesh:
-        onto = _translated(target, target_mesh, mesh)
-        back = _translated(source, mesh, target_mesh) if onto is None else None
-        if onto is not None:
-            target = onto
-        elif back is not None:
-            source, mesh = back, target_mesh
-        else:
+        together = on_one_mesh(source, target, mesh, target_mesh)
+        if together is None:
             return entirely(source, mesh)
+        source, target, mesh = together
     if source is target:
         return ()
     goal = target.axes
@@ -317,6 +313,19 @@ def _common_prefix(left: Axes, right: Axes) -> int:
             break
         count += 1
     return count
+
+
+def on_one_mesh(
+    source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh
+) -> tuple[ArrayType, ArrayType, Mesh] | None:
+    """Two types, each on its mesh, on one of the two; `None` where neither mesh spells the axes of the other."""
+    if target_mesh is mesh:
+        return source, target, mesh
+    onto = _translated(target, target_mesh, mesh)
+    if onto is not None:
+        return source, onto, mesh
+    back = _translated(source, mesh, target_mesh)
+    return None if back is None else (back, target, target_mesh)
 
 
 def _translated(type: ArrayType, mesh: Mesh, into: Mesh) -> ArrayType | None:

@@ -88,7 +88,7 @@ class Charge:
 
 def charges(checked: Checked) -> list[Charge]:
     """κ of a whole program, in the order of the text."""
-    return _Pricing().body(checked, frozenset(range(len(checked.program.outputs))))
+    return Pricing().body(checked, frozenset(range(len(checked.program.outputs))))
 
 
 class _Live(NamedTuple):
@@ -99,7 +99,9 @@ class _Live(NamedTuple):
     needed: AbstractSet[Atom]
 
 
-class _Pricing:
+class Pricing:
+    """The charges of bodies, and what of them is alive, each found once."""
+
     def __init__(self) -> None:
         self._priced: dict[tuple[int, frozenset[int]], list[Charge]] = {}
         self._live: dict[tuple[int, frozenset[int]], _Live] = {}
@@ -174,7 +176,7 @@ class _Pricing:
                         continue
                 _add(rows, charge)
             for inner in effect.inner:
-                wanted = _wanted(self, inner, equation.inputs, equation.binders, needed)
+                wanted = wanted_of(self, inner, equation.inputs, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):
                     times = None if charge.times is None or inner.times is None else charge.times * inner.times
                     exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
@@ -241,14 +243,14 @@ class _Pricing:
             if inner.every:
                 return set(inputs)
             used.update(inputs[: inner.offset])
-            reads = self.live(inner.body, _wanted(self, inner, inputs, binders, needed)).reads
+            reads = self.live(inner.body, wanted_of(self, inner, inputs, binders, needed)).reads
             read = {inner.operand(position, len(inputs)) for position in reads}
             used.update(atom for index, atom in enumerate(inputs) if index in read)
         return used
 
 
-def _wanted(
-    pricing: _Pricing, inner: Inner, inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
+def wanted_of(
+    pricing: Pricing, inner: Inner, inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
 ) -> frozenset[int]:
     """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
     if inner.every:

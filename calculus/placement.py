@@ -53,7 +53,7 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
             if len(factors) == 1:
                 dealt: list[tuple[int, Axes]] | None = [(factors[0], axes)]
             else:
-                dealt = _dealt(factors, axes, scheme, use.mesh)
+                dealt = dealt_to(factors, axes, scheme, use.mesh)
             if dealt is None:
                 dispute = Dispute(index, index, dim, (axes, ()))
                 if not use.targeted:
@@ -111,7 +111,7 @@ def _along(use: Use, index: int, type: ArrayType, dim: int) -> Sequence[Axes]:
     return [axes for factors, axes in own if any(along.get(factor) == dim for factor in factors)]
 
 
-def _dealt(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> list[tuple[int, Axes]] | None:
+def dealt_to(factors: Sequence[int], axes: Axes, scheme: Scheme, mesh: Mesh) -> list[tuple[int, Axes]] | None:
     """A grouped dim's list dealt to its factors, major first; `None` where an axis would cut across a factor."""
     found: list[tuple[int, Axes]] = []
     rest = axes
@@ -171,7 +171,7 @@ def factored(
         shape: list[Dim] = []
         lists: list[Axes] = []
         for factors, axes in zip(indices, type.axes, strict=True):
-            dealt = [(factors[0], axes)] if len(factors) == 1 else _dealt(factors, axes, scheme, mesh)
+            dealt = [(factors[0], axes)] if len(factors) == 1 else dealt_to(factors, axes, scheme, mesh)
             if dealt is None:
                 return None
             shape += [scheme.sizes[factor] for factor in factors]

@@ -31,6 +31,7 @@ DOORS = {
     "lark": ("grammar/",),
     "z3": ("verifier/solver.py",),
     "jax": ("verifier/with_jax/",),
+    "ml_dtypes": ("verifier/execution/",),
     "jaxlib": ("verifier/with_jax/",),
     "hypothesis": ("verifier/generate.py",),
     "click": ("verifier/cli.py", "verifier/commands/"),

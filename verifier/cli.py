@@ -15,6 +15,7 @@ from verifier.commands.agree import agree
 from verifier.commands.check import check
 from verifier.commands.console import Commands
 from verifier.commands.derive import grad, linearize, transpose, vjp
+from verifier.commands.run import run
 from verifier.commands.type import type_
 
 
@@ -27,6 +28,7 @@ def main() -> None:
     Save a program:      print(jax.make_jaxpr(jax.grad(loss))(w, x))
     Check it:            shardproof check step.jaxpr --mesh X=4,Y=2
     Its backward pass:   shardproof grad loss.jaxpr --mesh X=4,Y=2
+    Run it on devices:   shardproof run loss.jaxpr --mesh X=4,Y=2
     Look at one type:    shardproof type 'f32[8@X,4]{U:Y}' --mesh X=4,Y=2
 
     \b
@@ -40,5 +42,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, grad, vjp, linearize, transpose, type_, agree):
+for command in (check, grad, vjp, linearize, transpose, run, type_, agree):
     main.add_command(command)

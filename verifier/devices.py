@@ -31,6 +31,9 @@ Family: TypeAlias = "Mapping[Device, Array]"
 MERGE: Final[Mapping[str, Any]] = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
 
+_KEPT_AS: Final = {"key<fry>": "uint64", "float0": "bool"}
+
+
 class NotAFamily(ValueError):
     """Blocks that no array of this type has: copies that disagree, or a block of another shape. The message says which
     device holds it."""
@@ -38,9 +41,10 @@ class NotAFamily(ValueError):
 
 @lru_cache(maxsize=256)
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """Numpy's dtype for one of ours. Raises `ValueError` where it has none."""
+    """Numpy's dtype for one of ours: of threefry's keys, the two words as one number; of what has no tangent, a truth
+    value. Raises `ValueError` where it has none."""
     try:
-        return np.dtype(DTYPES[dtype][0])
+        return np.dtype(_KEPT_AS.get(dtype) or DTYPES[dtype][0])
     except (KeyError, TypeError):
         raise ValueError(f"numpy knows no {dtype}") from None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from calculus.parameters import sizes
 from calculus.primitives.declaration import Primitive, Site
-from calculus.programs import Parameters
+from calculus.programs import Call, Parameters, Value
 from calculus.schemes import Scheme, Shape
 from calculus.types import ArrayType, array_type
 from verifier.devices import Array, numpy_dtype
@@ -47,8 +48,22 @@ def compute(primitive: Primitive, site: Site, blocks: Sequence[Array]) -> list[A
     with np.errstate(all="ignore"):
         if primitive.kernel is None:
             return [_by_scheme(primitive.scheme(site), primitive.dtypes(site)[0], blocks)]
-        found = primitive.kernel(np, site.parameters, *blocks)
+        found = primitive.kernel(np, plain(site.parameters), *blocks)
     return [np.asarray(one) for one in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+@lru_cache(maxsize=4096)
+def plain(parameters: Parameters) -> Parameters:
+    """Parameters as kernels read them: a number that is printed as numpy's is a number."""
+    return Parameters(tuple([(name, _plain(value)) for name, value in parameters.items_in_order]))
+
+
+def _plain(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple([_plain(item) for item in value])
+    if isinstance(value, Call) and value.name.startswith("np.int") and len(value.arguments) == 1:
+        return value.arguments[0]
+    return value
 
 
 def _by_scheme(scheme: Scheme, dtype: str, blocks: Sequence[Array]) -> Array:
@@ -57,12 +72,13 @@ def _by_scheme(scheme: Scheme, dtype: str, blocks: Sequence[Array]) -> Array:
     if not set(scheme.roles.values()) <= {"sum", "max", "cut-off-sum"} or not blocks:
         raise ValueError(f"a scheme is no kernel where it says no more than {scheme}")
     target = numpy_dtype(dtype)
+    within = np.dtype("float32") if target.kind == "V" or target.name == "float16" else target  # numpy sums no others
     exact = "cut-off-sum" not in scheme.roles.values()
     sizes: Any = scheme.sizes
     arguments: list[Any] = []
     for indices, block in zip(scheme.operands, blocks, strict=True):
         factors = [factor for dim in indices for factor in dim]
-        arguments.append((block.astype(target) if exact else block).reshape([sizes[one] for one in factors]))
+        arguments.append((block.astype(within) if exact else block).reshape([sizes[one] for one in factors]))
         arguments.append(factors)
     (result,) = scheme.results
     made = [factor for dim in result for factor in dim]

@@ -177,11 +177,16 @@ def _convolution(np: Any, p: Any, x: Any, kernel: Any) -> Any:
 
 
 def _shared(p: Parameters, shapes: tuple[Shape, ...], blocks: tuple[Shape, ...]) -> Parameters:
-    """The parameters for blocks: where the groups are divided among devices, each has some of them."""
+    """The parameters for blocks: where the groups are divided among devices, each has some of them. Features of the
+    input are divided among groups first, and then within them."""
     numbers = numbers_of(p, len(shapes[0]))
-    cuts = (0, numbers.input[0]), (0, numbers.input[1]), (1, numbers.kernel[0])
-    batch, inputs, outputs = ((shapes[operand][dim], blocks[operand][dim]) for operand, dim in cuts)
+    cuts = (0, numbers.input[0]), (0, numbers.input[1]), (1, numbers.kernel[0]), (1, numbers.kernel[1])
+    batch, inputs, outputs, within = ((shapes[operand][dim], blocks[operand][dim]) for operand, dim in cuts)
     of_features, of_batch = groups_of(p)
+    if of_features > 1 and isinstance(within[1], int) and within[1] and isinstance(inputs[0], int):
+        divided = _part(within[0], within[1], "")
+        if isinstance(divided, int) and inputs[0] % divided == 0:
+            inputs = (inputs[0] // divided, inputs[1])
 
     def share(groups: int, one: tuple[Dim, Dim], other: tuple[Dim, Dim]) -> int:
         parts = [_part(whole, block, "") for whole, block in (one, other) if isinstance(block, int) and block]

@@ -257,7 +257,7 @@ def _atan2(np: Any, p: Any, x: Any, y: Any) -> Any:
 
 
 def _select(np: Any, p: Any, which: Any, *cases: Any) -> Any:
-    return np.choose(np.broadcast_to(which, cases[0].shape).astype(int), cases)
+    return np.choose(np.broadcast_to(which, cases[0].shape).astype(int), cases, mode="clip")
 
 
 def _reduce_precision(np: Any, p: Any, x: Any) -> Any:

@@ -202,6 +202,8 @@ def _top_k(np: Any, p: Any, x: Any) -> Any:
 
 def _approximate_top_k(np: Any, p: Any, x: Any) -> Any:
     """All of the greatest, or of the least, which is as near as can be."""
+    if not p["aggregate_to_topk"]:
+        raise ValueError("how many come out before they are sorted, a platform decides")
     return _first(np, x, p["reduction_dimension"], p["k"], np.flip if p["is_max_k"] else lambda x, axis: x)
 
 

@@ -263,6 +263,7 @@ POOLING: Final = (
         kernel=_sum,
         accepts=NUMBERS,
         window="halo",
+        sized="window_dimensions x",
     ),
     Primitive(
         "reduce_window_max",
@@ -274,6 +275,7 @@ POOLING: Final = (
         accepts="fiub",
         joins="max(x)",
         window="halo",
+        sized="window_dimensions x",
     ),
     Primitive(
         "reduce_window_min",
@@ -285,6 +287,7 @@ POOLING: Final = (
         accepts="fiub",
         joins="min(x)",
         window="halo",
+        sized="window_dimensions x",
     ),
     Primitive(
         "reduce_window",

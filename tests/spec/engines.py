@@ -334,6 +334,21 @@ def _commands(block: Block, found: Outcome) -> Iterator[tuple[int, str, list[str
         yield number, command, shown
 
 
+def run(block: Block, section: Section) -> Outcome:
+    """Runs of a program of the section: see `tests.spec.runs`."""
+    from tests.spec.runs import run_lines
+
+    found = Outcome()
+    name = block.options.get("file", "")
+    program = next((one for one in section.blocks if one.language == "jaxpr" and one.options.get("file") == name), None)
+    if program is None:
+        found.need(False, 0, f"no program of the section is called {name!r}")
+        return found
+    found.ran.add("X")
+    run_lines(block, program, found.need)
+    return found
+
+
 def shown(block: Block, section: Section) -> Outcome:
     """Text for the reader: a picture, a derivation, a function. Nothing runs it, so it counts for no engine."""
     return Outcome()
@@ -357,6 +372,7 @@ LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "jaxpr": jaxpr,
     "type": types,
     "console": console,
+    "run": run,
     "text": shown,
     "python": python,
 }
@@ -364,6 +380,7 @@ OPTIONS: Final[dict[str, set[str]]] = {
     "jaxpr": {"mesh", "file", "printed", "wrt", *DERIVED},
     "type": {"mesh"},
     "console": set(),
+    "run": {"file"},
     "text": set(),
     "python": {"run"},
 }

@@ -1,0 +1,108 @@
+"""Casts and collectives of per-device code, carried out: each device reads the blocks of its group. Seeds A42, A47."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from calculus.collectives import COLLECTIVES, Row
+from calculus.communication import ALL_GATHER, BROADCAST, PERMUTE, Collective
+from calculus.parameters import flag, integer, names, sequence
+from calculus.programs import Equation, Literal, Parameters
+from calculus.types import Axes
+from verifier.devices import Array
+from verifier.execution.account import Account, Place
+from verifier.execution.arithmetic import CannotRun, merged
+from verifier.execution.grid import Blocks, Grid
+
+
+def carried_out(
+    equation: Equation, operands: Sequence[Blocks], grid: Grid, steps: Sequence[Collective], account: Account
+) -> list[Blocks]:
+    """The results of a cast or collective. `steps`: the collectives that were derived, one for each operand that moves,
+    in order."""
+    row = COLLECTIVES[equation.primitive]
+    axes = names(equation.parameters[row.axes], row.axes)
+    if not row.before:
+        return [[np.asarray(grid.index(number, axes), np.int32) for number in range(grid.count)]]
+    found: list[Blocks] = []
+    waiting = list(enumerate(steps))
+    for atom, blocks in zip(equation.inputs, operands, strict=True):
+        result = _moved(row, equation.parameters, blocks, grid, axes) if row.kind else blocks
+        found.append(result)
+        if waiting and row.kind and not isinstance(atom, Literal) and blocks[0].nbytes:
+            slot, collective = waiting.pop(0)
+            size = (result if row.kind == ALL_GATHER else blocks)[0].nbytes
+            account.ran(Place(equation, slot), collective, size)
+    return found
+
+
+def _moved(row: Row, parameters: Parameters, blocks: Blocks, grid: Grid, axes: Axes) -> Blocks:
+    found: Blocks = list(blocks)
+    for group in grid.groups(axes):
+        held = [blocks[number] for number in group]
+        if row.kind == PERMUTE:
+            made = _permuted(parameters, held)
+        elif row.kind == BROADCAST:
+            made = [held[integer(parameters["source"], "source")]] * len(held)
+        elif row.move:
+            made = _MOVES[row.move](row, parameters, held)
+        else:
+            made = [merged(row.joined, held)] * len(held)
+        for number, block in zip(group, made, strict=True):
+            found[number] = block
+    return found
+
+
+def _permuted(parameters: Parameters, held: list[Array]) -> list[Array]:
+    """What a device is sent, and zeros where it is sent nothing."""
+    found = [np.zeros_like(block) for block in held]
+    for pair in sequence(parameters["perm"], "perm"):
+        source, destination = (integer(end, "perm") for end in sequence(pair, "perm"))
+        found[destination] = held[source]
+    return found
+
+
+def _gathered(row: Row, parameters: Parameters, held: list[Array]) -> list[Array]:
+    dim = integer(parameters["all_gather_dimension"], "all_gather_dimension")
+    made = np.concatenate(held, dim) if flag(parameters, "tiled") else np.stack(held, dim)
+    return [made] * len(held)
+
+
+def _scattered(row: Row, parameters: Parameters, held: list[Array]) -> list[Array]:
+    dim = integer(parameters["scatter_dimension"], "scatter_dimension")
+    return _shared_out(merged(row.joined, held), dim, len(held), flag(parameters, "tiled"))
+
+
+def _exchanged(row: Row, parameters: Parameters, held: list[Array]) -> list[Array]:
+    """Each device sends one part of its block to each device, and joins what it is sent."""
+    split, concat = (integer(parameters[name], name) for name in ("split_axis", "concat_axis"))
+    tiled = flag(parameters, "tiled")
+    parts = [_shared_out(block, split, len(held), tiled) for block in held]
+    join = np.concatenate if tiled else np.stack
+    return [join([part[number] for part in parts], concat) for number in range(len(held))]
+
+
+def _shared_out(block: Array, dim: int, count: int, tiled: bool) -> list[Array]:
+    return np.split(block, count, dim) if tiled else [np.take(block, number, dim) for number in range(count)]
+
+
+_MOVES: Final[dict[str, Callable[[Row, Parameters, list[Array]], list[Array]]]] = {
+    "gather": _gathered,
+    "scatter": _scattered,
+    "exchange": _exchanged,
+}
+
+
+def broadcast_from(blocks: Blocks, sources: Blocks, grid: Grid, axes: Axes) -> Blocks:
+    """The block of the device that a value names. Raises `CannotRun` where devices name different ones."""
+    found: Blocks = list(blocks)
+    for group in grid.groups(axes):
+        named = {int(sources[number]) for number in group}
+        if len(named) != 1 or not 0 <= min(named) < len(group):
+            raise CannotRun(f"the devices of a group name the sources {sorted(named)}")
+        for number in group:
+            found[number] = blocks[group[named.copy().pop()]]
+    return found
