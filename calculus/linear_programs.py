@@ -173,7 +173,13 @@ def _bent(bench: Workbench, found: Linearized, flags: Sequence[bool], count: int
         if not reached.isdisjoint(equation.inputs):
             reached.update(equation.binders)
     culprit = _first_user(found.linear, reached)
-    assert culprit is not None, "a residual that nothing uses is none"
+    if culprit is None:  # it is needed for an effect, or by a body that is kept whole
+        return refuse(
+            "unmodelled-construct",
+            "the transpose of a program whose other values cannot be computed without the linear inputs",
+            because="a body that does more than compute is kept whole, and it takes them",
+            help="keep what is written, printed or sent apart from what is linear",
+        )
     return _not_linear(culprit, "its derivative depends on the inputs in which the program should be linear")
 
 

@@ -23,6 +23,9 @@ from calculus.types import ArrayType, Type, array_type
 _CALLS: Final = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "shard_map"})
 """Forms whose one body has the equation's operands for inputs, and its results for outputs."""
 
+_IDENTITIES: Final = frozenset({"name", "optimization_barrier", "device_put"})
+"""Forms each of whose results is the operand beside it."""
+
 
 def vanishing(bench: Workbench, program: Program, zero: Sequence[bool]) -> tuple[bool, ...]:
     """Which results of a program vanish where these inputs do (constants first); told once of each body. The types of
@@ -64,7 +67,7 @@ class Vanishing:
         from calculus.derivatives.rules import linear
 
         form = FORMS.get(equation.primitive)
-        if (form is not None and form.linearize is linear) or equation.primitive == "name":
+        if (form is not None and form.linearize is linear) or equation.primitive in _IDENTITIES:
             return given
         inner = next((one for name in ("jaxpr", "call_jaxpr") if (one := body(equation.parameters.get(name)))), None)
         if inner is not None and inner.constants:

@@ -229,3 +229,11 @@ def test_a_body_that_writes_a_cell_is_kept_whole() -> None:
     ((_, called),) = bodies(left.equations[0].parameters)
     assert [one.primitive for one in called.equations] == ["new_ref", "swap", "get", "sin"]
     assert len(called.outputs) == 1
+
+
+def test_a_barrier_is_the_identity() -> None:
+    """It takes zero to zero, and is its own transpose."""
+    same(
+        transpose(body("c:f32[4] = optimization_barrier a; b:f32[4] = neg c"), 0),
+        body("c:f32[4] = neg a; b:f32[4] = optimization_barrier c"),
+    )
