@@ -239,6 +239,15 @@ def _leaving(
 # --- collectives ---
 
 
+def _coordinate(equation: Equation, operands: Sequence[Family], place: Place) -> list[Family]:
+    """Where a device is along these axes, counted with the last as the minor one."""
+    axes = names(equation.parameters["axis_name"], "axis_name")
+    found: dict[Device, Array] = {}
+    for group in _groups(place.devices, axes):
+        found.update((device, np.asarray(number, np.int32)) for number, device in enumerate(group))
+    return [found]
+
+
 def _exchanged(equation: Equation, value: Family, place: Place) -> Family:
     name, row = equation.primitive, COLLECTIVES[equation.primitive]
     if not row.kind:
@@ -296,6 +305,7 @@ _EXCHANGES: Final[dict[str, Callable[[list[Array], Parameters], list[Array]]]] =
 }  # fmt: skip
 
 _FORMS: Final[dict[str, Callable[[Equation, Sequence[Family], Place], list[Family]]]] = {
+    "axis_index": _coordinate,
     "reshard": _itself, "sharding_constraint": _itself, "scan": _scan, "cond": _cond, "shard_map": _shard_map,
     **dict.fromkeys(("jit", "pjit", "checkpoint", "remat2", "custom_jvp_call", "closed_call"), _call),
 }  # fmt: skip

@@ -118,6 +118,8 @@ def gradients_are_right(one: Case, made: Program) -> bool | None:
     for result, again in zip(results, found, strict=False):
         assert np.allclose(result, again), "the derived program computes other results"
     said = sum(float((steps[at] * each).sum()) for at, each in zip(one.wrt, found[len(results) :], strict=True))
+    if not np.isfinite(said):  # atan2 at two zeros
+        return None
     scale = max(1.0, abs(fine), abs(said))
     return None if abs(coarse - fine) > 1e-5 * scale else abs(said - fine) < 1e-4 * scale
 

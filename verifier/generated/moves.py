@@ -313,6 +313,11 @@ MOVES: Final[tuple[Callable[[Grower], None], ...]] = (
     *PLAIN, *PLAIN, _greatest, _accumulated, _sorted, _counted, _counted,
 )  # fmt: skip
 
+DATA_PARALLEL: Final[tuple[Callable[[Grower], None], ...]] = (
+    _unary, _pair, _scaled, _scaled_by_one, _DOT, _DOT, _DOT, _transposed, _summed, _summed,
+)  # fmt: skip
+"""What a step of training is mostly made of."""
+
 SWAPPED: Final[tuple[Callable[[Grower], None], ...]] = (
     _negated, _added, _DOT, _DOT, _transposed, _summed, _SPREAD,
 )  # fmt: skip

@@ -108,7 +108,7 @@ def _mapped(grower: Grower) -> None:
     inner = grower.inner(grower.bench.checker.scope_on(mesh, grower.scope))
     operands = _operands(grower)
     types = [grower.type(one) for one in operands]
-    inputs = _body(inner, [_inside(type, chosen) for type in types])
+    inputs = _body(inner, [inside(type, chosen) for type in types])
     outs: list[tuple[Variable, Value, ArrayType]] = []
     for one in inner.ends():
         found = _outside(inner.type(one), chosen, grower)
@@ -120,7 +120,7 @@ def _mapped(grower: Grower) -> None:
     modes = tuple(Word(axis.mode.value.capitalize()) for axis in grower.mesh.axes)
     rows: dict[str, Value] = {
         "check_vma": True,
-        "in_specs": tuple(_spec(type, chosen) for type in types),
+        "in_specs": tuple(specified(type, chosen) for type in types),
         "jaxpr": _closed(inner, inputs, [one for one, _, _ in outs]),
         "mesh": Call("AbstractMesh", pairs, (("axis_types", modes),)),
         "newly_manual_axes": Call("frozenset", (Braces(chosen),), ()),
@@ -133,12 +133,13 @@ def _of(axes: Axes, chosen: Axes, inside: bool = True) -> Axes:
     return tuple(axis for axis in axes if (axis in chosen) is inside)
 
 
-def _spec(type: ArrayType, chosen: Axes) -> Value:
+def specified(type: ArrayType, chosen: Axes) -> Value:
+    """The spec by which a value of this type enters or leaves."""
     lists = [_of(axes, chosen) for axes in type.axes]
     return partition_spec(lists, _of(type.unreduced, chosen), _of(type.reduced, chosen))
 
 
-def _inside(type: ArrayType, chosen: Axes) -> ArrayType:
+def inside(type: ArrayType, chosen: Axes) -> ArrayType:
     """The type of a value within: cut dims are smaller, and vary."""
     shape = [size // 2 ** len(_of(axes, chosen)) for size, axes in zip(sizes(type), type.axes, strict=True)]
     varying = {axis for axes in type.axes for axis in _of(axes, chosen)}
