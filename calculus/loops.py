@@ -101,7 +101,9 @@ def _with_dims(type: ArrayType, shape, axes) -> ArrayType:  # type: ignore[no-un
 
 
 def scan_parts(parameters: Parameters, operands: int, results: int) -> tuple[int, int]:
-    """The number of constants and of carries. Refuses `bad-parameter` where the text does not tell."""
+    """The number of constants and of carries. Refuses `bad-parameter` where the text does not tell. JAX drops operands
+    that nothing needs and prints the trees as they were: where none of them is a constant or a carry, all are slices.
+    """
     if "num_carry" in parameters and "num_consts" in parameters:
         constants, carries = (integer(parameters[name], name) for name in ("num_consts", "num_carry"))
     else:
@@ -123,7 +125,7 @@ def scan_parts(parameters: Parameters, operands: int, results: int) -> tuple[int
                 because="a carry that goes into an iteration comes out of it",
                 place=Place("parameter", name="ft_out"),
             )
-        if constants + carries + scanned != operands:
+        if constants + carries + scanned != operands and (constants or carries or scanned < operands):
             raise refuse(
                 "arity",
                 f"ft_in has {constants} + {carries} + {scanned} leaves, and the scan has {operands} operands",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calculus.meshes import Mesh
 from calculus.types import ArrayType, Type, same
-from verifier.cells import Call, Cell, Verdict
+from verifier.cells import Call, Cell, Refusal, Verdict
 
 if TYPE_CHECKING:
     from verifier.backward_agreement import Comparison
@@ -127,14 +127,14 @@ class BackwardPattern:
     """Which differences of backward programs an entry covers: all of what is given must hold.
 
     accepts: who differentiates. says: a regular expression that is found in JAX's refusal (`class: message`), or in
-    what our checker says of JAX's program (`code: message`). codes: codes of our own refusal. retyped: whether JAX
-    types the function itself otherwise than we do. Where our checker objects to JAX's program, the two are alike
-    besides.
+    what our checker says of JAX's program (`code: message`). ours: one that is found in our own refusal. retyped:
+    whether JAX types the function itself otherwise than we do. Where our checker objects to JAX's program, the two are
+    alike besides.
     """
 
     accepts: frozenset[str]
     says: re.Pattern[str] | None = None
-    codes: frozenset[str] | None = None
+    ours: re.Pattern[str] | None = None
     retyped: bool | None = None
 
     def fits(self, found: Comparison) -> bool:
@@ -142,13 +142,16 @@ class BackwardPattern:
         ours, theirs = found.ours.refusal, found.theirs.refusal or found.theirs.objection
         return (
             found.accepts in self.accepts
-            and (self.codes is None or (ours is not None and ours.code in self.codes))
+            and _found(self.ours, ours)
             and (self.retyped is None or found.ours.retyped is self.retyped)
             and (found.theirs.objection is None or found.accepts != BOTH or found.alike)
-            and (
-                self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}")))
-            )
+            and _found(self.says, theirs)
         )
+
+
+def _found(asked: re.Pattern[str] | None, refusal: Refusal | None) -> bool:
+    """Whether what is asked for is found in a refusal."""
+    return asked is None or (refusal is not None and bool(asked.search(f"{refusal.code}: {refusal.message}")))
 
 
 def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str]:
@@ -263,12 +266,11 @@ def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pat
 
 
 def _backward_pattern(number: int, said: Mapping[str, Any]) -> BackwardPattern:
-    known = {"accepts", "says", "codes", "retyped"}
+    known = {"accepts", "says", "ours", "retyped"}
     if not said.keys() <= known or not set(said.get("accepts", ())) <= {JAX, OURS, BOTH} or len(said) < 2:
         raise BadLedger(f"entry {number}: backward programs have no {', '.join(sorted(said.keys() - known)) or 'side'}")
-    says = re.compile(said["says"]) if "says" in said else None
-    codes = frozenset(said["codes"]) if "codes" in said else None
-    return BackwardPattern(frozenset(said.get("accepts", ())), says, codes, said.get("retyped"))
+    says, ours = (re.compile(said[name]) if name in said else None for name in ("says", "ours"))
+    return BackwardPattern(frozenset(said.get("accepts", ())), says, ours, said.get("retyped"))
 
 
 def _letters(states: str) -> frozenset[str]:

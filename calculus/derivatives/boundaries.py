@@ -21,7 +21,7 @@ from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.derivatives.rules import Form, closed, linear_operands, placed, types_in
 from calculus.linearization import Linearizer, Pushed, Tangent, linearize
-from calculus.parameters import sequence, spec
+from calculus.parameters import names, sequence, spec
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable
 from calculus.refusals import Place, refuse
 from calculus.transposition import Transposer, transpose
@@ -170,6 +170,13 @@ def _spec(type: ArrayType, manual: Axes, tracked: bool) -> Value:
     unreduced, reduced = (tuple(axis for axis in axes if axis in manual) for axes in (type.unreduced, type.reduced))
     varying = tuple(axis for axis in type.varying if axis in manual)
     return partition_spec([varying] if varying else [], unreduced, reduced)
+
+
+def crossing(equation: Equation, type: Type) -> Value | None:
+    """The spec by which a value with this type inside leaves, and comes in again; `None` where it cannot."""
+    manual = names(equation.parameters["newly_manual_axes"], "newly_manual_axes")
+    stays = not isinstance(type, ArrayType) or (not type.shape and type.varying)
+    return None if stays or equation.parameters.get("check_vma") is False else _spec(_array(type), manual, tracked=True)
 
 
 def _turned(value: Value) -> Value:

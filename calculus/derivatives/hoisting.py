@@ -9,7 +9,10 @@ from typing import Final, NamedTuple
 from calculus.building import fresh
 from calculus.derivatives.rules import types_in
 from calculus.effects import EFFECTFUL
+from calculus.loops import scan_parts, stacked
+from calculus.parameters import sequence
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable, body
+from calculus.types import Type
 
 _CALLS: Final = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint"})
 _BODIES: Final = ("jaxpr", "call_jaxpr")
@@ -28,8 +31,9 @@ class Parts(NamedTuple):
     carried: tuple[Variable, ...]
 
 
-def parted(program: Program, fixed: Collection[Variable]) -> Parts:
-    """A body taken apart. What an equation does beside its results, it does in every iteration."""
+def parted(program: Program, fixed: Collection[Variable], outermost: bool = False) -> Parts:
+    """A body taken apart. What an equation does beside its results, it does in every iteration. outermost: whether
+    types of what is carried may be left to be inferred."""
     known = set(fixed)
     before: list[Equation] = []
     inside: list[Equation] = []
@@ -40,7 +44,12 @@ def parted(program: Program, fixed: Collection[Variable]) -> Parts:
             before.append(equation)
             known.update(equation.binders)
         else:
-            first, second = _call(equation, known)
+            split = _loop if equation.primitive == "scan" else _call
+            first, second = (
+                _boundary(equation, known)
+                if outermost and equation.primitive == "shard_map"
+                else split(equation, known)
+            )
             before += first
             inside += second
             known.update(binder for one in first for binder in one.binders)
@@ -60,8 +69,6 @@ def _call(equation: Equation, known: Collection[Variable]) -> tuple[list[Equatio
     key = next((name for name in _BODIES if body(rows.get(name)) is not None), "")
     program = body(rows.get(key))
     if equation.primitive not in _CALLS or program is None or program.constants or not rows.keys() <= _SPLIT:
-        return whole
-    if rows.get("differentiated"):  # what is computed again is computed where that is
         return whole
     fixed = {
         name
@@ -104,5 +111,145 @@ def _call(equation: Equation, known: Collection[Variable]) -> tuple[list[Equatio
         [over[name] if name in over else names[name] for name in second_inputs],
         called(second_inputs, parts.inside, [atom for _, atom in rest]), [name for name, _ in rest],
         [atom for _, atom in rest],
+    )  # fmt: skip
+    return [first], [second]
+
+
+def _loop(equation: Equation, known: Collection[Variable]) -> tuple[list[Equation], list[Equation]]:
+    """A loop as two: one of what is known in every iteration, which stacks what the other needs of it; and before both,
+    what no iteration changes."""
+    from calculus.derivatives.loops import scan_rows
+
+    whole: tuple[list[Equation], list[Equation]] = ([], [equation])
+    program = body(equation.parameters.get("jaxpr"))
+    if program is None or program.constants:
+        return whole
+    held, count = scan_parts(equation.parameters, len(equation.inputs), len(equation.binders))
+    names = program.inputs
+    operands: dict[Atom, Atom] = dict(zip(names, equation.inputs, strict=True))
+    given = [name for name in names if _all_known((operands[name],), known)]
+    still = parted(program, [name for name in names[:held] if name in given])
+    new: dict[Atom, Variable] = {name: fresh() for one in still.before for name in one.binders}
+    outside = [
+        Equation(
+            one.primitive, one.parameters, tuple(new.get(atom) or operands.get(atom, atom) for atom in one.inputs),
+            tuple(new[name] for name in one.binders), one.types, one.line,
+        )
+        for one in still.before
+    ]  # fmt: skip
+    types = types_in(program) | types_in(Program((), (), (), (), (*still.before, *still.inside), ()))
+    bound = (*(name for name in still.carried), *names)
+    operands.update((name, new[name]) for name in still.carried)
+    inner = Program((), (), bound, tuple(types[name] for name in bound), still.inside, program.outputs)
+    fixed = {*given, *still.carried}
+    while True:
+        parts = parted(inner, fixed)
+        done = [
+            not isinstance(atom, str) or atom in fixed or any(atom in one.binders for one in parts.before)
+            for atom in program.outputs
+        ]
+        wrong = {name for name, one in zip(names[held : held + count], done, strict=False) if name in fixed and not one}
+        if not wrong:
+            break
+        fixed -= wrong
+    types |= types_in(Program((), (), (), (), (*parts.before, *parts.inside), ()))
+    constants = [*still.carried, *names[:held]]
+    carries = names[held : held + count]
+    ended = [done[index] and carries[index] in fixed if index < count else done[index] for index in range(len(done))]
+    used = {atom for one in parts.inside for atom in one.inputs}
+    used.update(atom for atom, one in zip(program.outputs, ended, strict=True) if not one and isinstance(atom, str))
+    made = {name for one in parts.before for name in one.binders}
+    saved = [name for name in (*carries, *made) if name in used and name in (made | fixed)]
+    if not outside and not made:
+        return whole
+    length = equation.parameters["length"]
+    reverse = bool(equation.parameters.get("reverse"))
+
+    def loop(
+        one: Sequence[Variable], two: Sequence[Variable], three: Sequence[Variable], equations: Sequence[Equation],
+        outputs: Sequence[Atom], binders: Sequence[Variable],
+    ) -> Equation:  # fmt: skip
+        inputs = (*one, *two, *three)
+        made = Program((), (), inputs, tuple(types[name] for name in inputs), tuple(equations), tuple(outputs))
+        of = [types[atom] if isinstance(atom, str) else atom.type for atom in outputs]
+        bound = [type if index < len(two) or type is None else stacked(type, length) for index, type in enumerate(of)]
+        rows = scan_rows(equation.parameters, made, len(one), len(two), reverse)
+        atoms = tuple(operands[name] for name in inputs)
+        return Equation("scan", rows, atoms, tuple(binders), tuple(bound), equation.line)
+
+    xs = names[held + count :]
+    ends = list(zip(equation.binders, program.outputs, ended, strict=True))
+    stacks = {name: fresh() for name in saved}
+    first = loop(
+        [name for name in constants if name in fixed], [name for name in carries if name in fixed],
+        [name for name in xs if name in fixed], parts.before,
+        [*(atom for _, atom, one in ends[:count] if one), *(atom for _, atom, one in ends[count:] if one), *saved],
+        [*(name for name, _, one in ends[:count] if one), *(name for name, _, one in ends[count:] if one),
+         *stacks.values()],
+    )  # fmt: skip
+    if all(ended):
+        return [*outside, first], []
+    operands.update(stacks)
+    second = loop(
+        [name for name in constants if name in used], [name for name in carries if name not in fixed],
+        [*(name for name in xs if name in used), *saved], parts.inside,
+        [atom for _, atom, one in ends if not one], [name for name, _, one in ends if not one],
+    )  # fmt: skip
+    return [*outside, first], [second]
+
+
+def _boundary(equation: Equation, known: Collection[Variable]) -> tuple[list[Equation], list[Equation]]:
+    """A shard_map as two. What varies crosses on its first dim; a lone number that varies stays, and all with it."""
+    from calculus.derivatives.boundaries import crossing
+
+    whole: tuple[list[Equation], list[Equation]] = ([], [equation])
+    rows = dict(equation.parameters.items_in_order)
+    program = body(rows.get("jaxpr"))
+    if program is None or program.constants:
+        return whole
+    ins, outs = (sequence(rows[name], name) for name in ("in_specs", "out_specs"))
+    names = program.inputs
+    fixed = {name for name, atom in zip(names, equation.inputs, strict=True) if _all_known((atom,), known)}
+    parts = parted(program, fixed)
+    types = types_in(program) | types_in(Program((), (), (), (), (*parts.before, *parts.inside), ()))
+    used = {atom for one in parts.inside for atom in one.inputs}
+    made = [name for one in parts.before for name in one.binders]
+    done = [not isinstance(atom, str) or atom in fixed or atom in made for atom in program.outputs]
+    used.update(atom for atom, one in zip(program.outputs, done, strict=True) if not one and isinstance(atom, str))
+    saved = [name for name in made if name in used]
+    specs = [crossing(equation, types[name]) for name in saved]
+    crossed = [spec for spec in specs if spec is not None]
+    if not made or len(crossed) < len(saved):
+        return whole
+    atoms = dict(zip(names, equation.inputs, strict=True)) | {name: fresh() for name in saved}
+    asked = dict(zip(names, ins, strict=True)) | dict(zip(saved, crossed, strict=True))
+    ends = list(zip(equation.binders, program.outputs, outs, equation.types, done, strict=True))
+
+    def mapped(
+        inputs: Sequence[Variable], equations: Sequence[Equation], outputs: Sequence[Atom], wanted: Sequence[Value],
+        binders: Sequence[Variable], bound: Sequence[Type | None],
+    ) -> Equation:  # fmt: skip
+        made = Program((), (), tuple(inputs), tuple(types[name] for name in inputs), tuple(equations), tuple(outputs))
+        said: dict[str, Value] = {
+            **rows, "jaxpr": made, "in_specs": tuple(asked[name] for name in inputs), "out_specs": tuple(wanted),
+        }  # fmt: skip
+        given = tuple(atoms[name] for name in inputs)
+        return Equation(
+            "shard_map", Parameters(tuple(said.items())), given, tuple(binders), tuple(bound), equation.line
+        )
+
+    first = mapped(
+        [name for name in names if name in fixed], parts.before,
+        [*saved, *(atom for _, atom, _, _, one in ends if one)],
+        [*(asked[name] for name in saved), *(spec for _, _, spec, _, one in ends if one)],
+        [*(str(atoms[name]) for name in saved), *(name for name, _, _, _, one in ends if one)],
+        [*(None for _ in saved), *(type for _, _, _, type, one in ends if one)],
+    )  # fmt: skip
+    rest = [end for end in ends if not end[4]]
+    if not rest:
+        return [first], []
+    second = mapped(
+        [name for name in (*names, *saved) if name in used], parts.inside, [atom for _, atom, _, _, _ in rest],
+        [spec for _, _, spec, _, _ in rest], [name for name, _, _, _, _ in rest], [type for _, _, _, type, _ in rest],
     )  # fmt: skip
     return [first], [second]

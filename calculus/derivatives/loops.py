@@ -28,12 +28,13 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
 
     # The forward loop, what it does not change computed before it.
     names = found.forward.inputs
-    before, inside, carried = parted(found.forward, names[:held])
+    before, inside, carried = parted(found.forward, names[:held], outermost=True)
     types.update(types_in(Program((), (), (), (), (*before, *inside), ())))
     values: dict[Variable, Atom] = dict(zip(names[:held], primals, strict=False))
     outside = Program((), (), names[:held], found.forward.input_types[:held], before, carried)
     hoisted = walk.known.inline(outside, primals[:held])
     values.update(zip(carried, hoisted, strict=True))
+    types.update(zip(carried, map(walk.known.type_of, hoisted), strict=True))
     slices = dict(zip(names[held + count :], primals[held + count :], strict=True))
     added = [one for one in found.residuals if one not in values and one not in slices]
     added = [one for one in dict.fromkeys(added) if one not in found.forward.outputs[count:results]]

@@ -114,6 +114,7 @@ def test_a_wrong_transpose_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             lambda x, y: jnp.sum(jnp.einsum("bi,bj->ij", x, y) ** 2),
             (Array((8, 4), P("X")), Array((8, 4), REDUCED)),
         ),
+        ("A product along a dim", lambda x: jnp.sum(x.prod(1) ** 2), (Array((8, 4), P("X")),)),
         ("A window that leaves", lambda v: v[3] * v[2], (Array((8,), P("X")),)),
     ],
 )

@@ -20,13 +20,20 @@ from calculus.meshes import Mesh
 from calculus.programs import Document, Program
 from calculus.types import DTYPES, ArrayType
 from verifier.with_jax import meshes
-from verifier.with_jax.convert import convert
+from verifier.with_jax.convert import Conversion, convert
 from verifier.with_jax.names import is_array
+from verifier.with_jax.objects import Objects
 from verifier.with_jax.probe import of_aval, spec
 from verifier.with_jax.shared import opened
 from verifier.with_jax.untyped import WithoutTypes
 
 VERSION: Final = jax.__version__
+
+
+class _WithRules(Conversion):
+    """The program as JAX prints it, and the rules that it does not print."""
+
+    custom = Objects.custom
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
         made.input_types = tuple(conversion.type(variable) for variable in inside.invars)
         return made
 
-    return Traced(convert(program), retyped, lies, scalar, wrt, derivative, lowered)
+    return Traced(_WithRules(inside).converted().document, retyped, lies, scalar, wrt, derivative, lowered)
 
 
 def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int) -> Callable[..., list[Any]]:

@@ -251,6 +251,12 @@ WHOLE: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
         lambda x, w: jnp.sum(jax.jit(_mapped(lambda c, w: jnp.tanh(c @ w), (P("X"), P()), P("X")))(x, w) ** 2),
         (X, W),
     ),
+    "what varies is not tracked": (
+        lambda w, x: jnp.sum(
+            _mapped(lambda w, x: lax.psum((w * x).sum(), "X")[None], (P(), P("X")), P("X"), check_vma=False)(w, x)
+        ),
+        (Array(), X),
+    ),
     "experts": (
         lambda x, r, u, d: jnp.sum(_mapped(_experts, (P("X"), P(), P("X"), P("X")), P("X"))(x, r, u, d) ** 2),
         (X, Array((4, 2)), Array((2, 4, 6), P("X")), Array((2, 6, 4), P("X"))),

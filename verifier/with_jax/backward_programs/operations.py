@@ -285,7 +285,13 @@ PAIRS: Final = {
 
 
 def _summed(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arrays: jnp.sum(function(*arrays) ** 2)
+    """The sum of the result's squares: as a product, for which a reduced value has a rule."""
+
+    def loss(*arrays: Any) -> Any:
+        found = function(*arrays)
+        return jnp.sum(found * found)
+
+    return loss
 
 
 def operations() -> Iterator[tuple[str, Callable[[], Sample]]]:
