@@ -122,6 +122,10 @@ class Numbering:
             env.update(zip(equation.binders, found, strict=True))
         return [read(atom) for atom in program.outputs]
 
+    def constant(self, type: Type | None) -> int:
+        """A new number for what a body carries along: no text says its value, so that no two are known to be equal."""
+        return self.of(Key("constant", _plain(type), len(self.keys)))
+
     def literal(self, literal: Literal) -> int:
         """The number of a literal: its value and type."""
         try:
@@ -137,7 +141,7 @@ class Numbering:
         if name in _INLINE:
             inner = next((found for key in _BODIES if (found := body(equation.parameters.get(key))) is not None), None)
             if inner is not None:
-                return self.results(inner, operands)
+                return self.results(inner, [*map(self.constant, inner.constant_types), *operands])
         if name in _FORMS:
             return _FORMS[name](self, equation, operands, types)
         if name == "dot_general":

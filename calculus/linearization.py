@@ -123,6 +123,9 @@ class Linearizer:
 
         form = FORMS.get(equation.primitive)
         if form is None:
+            if equation.types and not any(type is None or differentiable(type) for type in equation.types):
+                results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
+                return results, [None] * len(results)
             raise unwritten(equation.primitive, "derivative")
         pushed = form.linearize(self, equation, primals, tangents)
         for result, tangent in zip(*pushed, strict=True):

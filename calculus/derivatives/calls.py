@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from calculus.bodies import program_of
 from calculus.building import Builder
 from calculus.checking import Scope
 from calculus.derivatives.rules import Form, closed, linear_operands, matched, placed, results_of, types_in
 from calculus.forms import context
 from calculus.linearization import Linearizer, Pushed, Tangent, linearize
-from calculus.programs import Atom, Equation, Parameters, Program, Value, Word
+from calculus.programs import Atom, Equation, Parameters, Program, Value, Word, body
 from calculus.transposition import Transposer, transpose
 from calculus.types import Type
 
@@ -21,15 +22,22 @@ _KEPT: Final = ("name", "ctx_mesh", "inline", "keep_unused")
 
 
 def _call(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
-    program, key = closed(equation, *_BODIES)
+    """What a body carries along stays in it; where the linear body uses it, it leaves as a result."""
+    program = program_of(equation, *_BODIES)
+    key = next(name for name in _BODIES if body(equation.parameters.get(name)) is not None)
     scope = _inside(walk.scope, walk.known, equation)
-    nonzero = [tangent is not None for tangent in tangents]
+    held = len(program.constants)
+    nonzero = [*(False,) * held, *(tangent is not None for tangent in tangents)]
     found = linearize(walk.bench, scope, program, nonzero)
     count = len(program.outputs)
-    sources = placed(found)
+    sources = {
+        residual: source if source is None or source < 0 else source - held if source >= held else None
+        for residual, source in placed(found).items()
+    }
     added = [residual for residual, source in sources.items() if source is None]
+    inputs, bound = found.forward.inputs, found.forward.input_types
     forward = Program(
-        (), (), found.forward.inputs, found.forward.input_types, found.forward.equations,
+        inputs[:held], bound[:held], inputs[held:], bound[held:], found.forward.equations,
         (*found.forward.outputs[:count], *added),
     )  # fmt: skip
     known = types_in(found.forward) if added else {}

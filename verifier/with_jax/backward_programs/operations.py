@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec as P
 
@@ -169,6 +170,10 @@ ONE: Final[dict[str, Callable[[Any], Any]]] = {
     "nested loops": lambda x: lax.fori_loop(0, 2, lambda _, c: lax.fori_loop(0, 3, lambda _, d: jnp.tanh(d + c), c), x),
     "choice": lambda x: lax.cond(jnp.sum(lax.stop_gradient(x)) > 0, jnp.sin, lambda x: x * x, x),
     "call": jax.jit(lambda x: jnp.sin(x) * x),
+    "call with constants": jax.jit(lambda x: jnp.sin(x * np.arange(4.0, dtype=np.float32))),
+    "call with constants in a loop": lambda x: lax.fori_loop(
+        0, 3, lambda _, c: jax.jit(lambda c: jnp.sin(c * np.arange(4.0, dtype=np.float32)))(c), x
+    ),
     "call in a call": jax.jit(lambda x: jax.jit(jnp.tanh)(x) * jax.jit(jnp.tanh)(x * x)),
     "computed again": jax.checkpoint(lambda x: jnp.sin(jnp.sin(x))),
     "computed again twice": jax.checkpoint(lambda x: jax.checkpoint(jnp.sin)(jnp.sin(x)) * x),
