@@ -112,13 +112,13 @@ class Builder:
 
     def type_of(self, atom: Atom) -> Type:
         """The type of a value, a literal's included."""
+        found = self.types.get(atom)  # type: ignore[arg-type]
+        if found is not None:
+            return found
         if isinstance(atom, Literal):
             return atom.type if atom.type is not None else array_type("f32")
-        found = self.types.get(atom)
-        if found is None and self.around is not None:
-            return self.around.type_of(atom)
-        assert found is not None, f"{atom} is not bound"
-        return found
+        assert self.around is not None, f"{atom} is not bound"
+        return self.around.type_of(atom)
 
     def input(self, type: Type) -> Variable:
         """A new input of this type."""

@@ -83,7 +83,8 @@ class Linearizer:
             except Refused as refused:
                 refused.refusal.line = refused.refusal.line or equation.line
                 raise
-            values.update(zip(equation.binders, zip(*pushed, strict=True), strict=True))
+            for name, result, tangent in zip(equation.binders, *pushed, strict=True):
+                values[name] = result, tangent
         pairs = [read(atom) for atom in program.outputs]
         return [one for one, _ in pairs], [one for _, one in pairs]
 
