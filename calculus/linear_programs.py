@@ -13,7 +13,7 @@ from calculus.programs import Atom, Equation, Program, Reference, Value, Variabl
 from calculus.pruning import pruned
 from calculus.refusals import Place, Refused, refuse
 from calculus.types import ArrayType, Type
-from calculus.vanishing import Vanishing
+from calculus.vanishing import Vanishing, vanishing
 
 
 class Linearization(NamedTuple):
@@ -49,6 +49,7 @@ def linearization(program: Program, bench: Workbench, wrt: Sequence[int]) -> Lin
                 help="linearize in floating inputs",
                 place=Place("input", held + index),
             )
+    found = _without_zeros(bench, found)
     linear = _linear(bench, program, found, wrt)
     whole = Builder(bench, scope)
     inputs = [whole.input(type) for type in types]
@@ -60,6 +61,39 @@ def linearization(program: Program, bench: Workbench, wrt: Sequence[int]) -> Lin
     kept = results[: len(results) - count]
     made = _with_constants(whole.program([*inputs, *tangents], (*kept, *pushed), keep=2), held)
     return Linearization(made, _with_constants(found.forward, held), linear, count)
+
+
+def _without_zeros(bench: Workbench, found: Linearized) -> Linearized:
+    """The same without residuals that are zero: the linear program makes zeros itself, where it can be seen that they
+    are."""
+    forward, linear, count = found.forward, found.linear, len(found.residuals)
+    results = len(forward.outputs) - count
+    flags = vanishing(bench, forward, [False] * (len(forward.constants) + len(forward.inputs)))[results:]
+    if not any(flags):
+        return found
+    builder = Builder(bench, bench.checker.scope)
+    names: dict[Atom, Atom] = {}
+    for name, type, zero in zip(linear.inputs, linear.input_types, flags, strict=False):
+        if zero and isinstance(type, ArrayType):
+            names[name] = builder.full(0, type)
+    equations = [
+        Equation(
+            one.primitive, one.parameters, tuple(names.get(atom, atom) for atom in one.inputs), one.binders, one.types,
+            one.line, one.comment, one.cell,
+        )
+        for one in linear.equations
+    ]  # fmt: skip
+    kept = [position for position, name in enumerate(linear.inputs) if name not in names]
+    shorter = Program(
+        (), (), tuple(linear.inputs[one] for one in kept), tuple(linear.input_types[one] for one in kept),
+        (*builder.equations, *equations), tuple(names.get(atom, atom) for atom in linear.outputs),
+    )  # fmt: skip
+    left = [position for position in range(count) if position in kept]
+    outputs = (*forward.outputs[:results], *(forward.outputs[results + one] for one in left))
+    before = Program(
+        forward.constants, forward.constant_types, forward.inputs, forward.input_types, forward.equations, outputs
+    )
+    return found._replace(forward=before, residuals=tuple(found.residuals[one] for one in left), linear=shorter)
 
 
 def _called(name: str, program: Program) -> dict[str, Value]:

@@ -237,3 +237,13 @@ def test_a_barrier_is_the_identity() -> None:
         transpose(body("c:f32[4] = optimization_barrier a; b:f32[4] = neg c"), 0),
         body("c:f32[4] = neg a; b:f32[4] = optimization_barrier c"),
     )
+
+
+def test_a_residual_that_is_zero_is_made_where_it_is_used() -> None:
+    """Else the linear half, by itself, would not be seen to be linear: a choice between a tangent and what is saved."""
+    program = read(body("c:bool[4] = gt d 0.0:f32[]; z:f32[4] = broadcast_in_dim 0.0:f32[];"
+                        "b:f32[4] = select_n c z a", "a:f32[4] d:f32[4]")).program  # fmt: skip
+    found = linearization(program, bench_of(program), [0])
+    assert [str(type) for type in found.linear.input_types] == ["bool[4]", "f32[4]"]
+    well_typed(found.whole)
+    transpose(well_typed(found.linear), 1)
