@@ -248,6 +248,8 @@ def spelled(value: Value) -> str:
             return repr(str(value))
         case tuple() | list():
             return f"({''.join(f'{spelled(item)}, ' for item in value)})"
+        case Call(name, (one,), ()) if name.startswith("np."):
+            return spelled(one)
         case Call(name, (), keywords):
             return f"{name}({', '.join(f'{key}={spelled(item)}' for key, item in keywords)})"
     raise ValueError(f"{value!r} has no place in a formula")

@@ -101,6 +101,10 @@ def test_a_parameter_is_spelled_as_it_is_read(value: Value) -> None:
     assert type(found.parameters[0][1]) is type(value)
 
 
+def test_an_integer_of_numpy_is_an_integer() -> None:
+    assert spelled((Call("np.int64", (3,), ()), 1)) == spelled((3, 1))
+
+
 def test_a_body_has_no_place_in_a_formula() -> None:
     with pytest.raises(ValueError, match="has no place"):
         spelled(Call("D", (1,), ()))
