@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from math import prod
 from typing import NamedTuple
@@ -87,7 +87,8 @@ def met(
     an operand flows in and out of its slice, so that nothing in a row or a transpose meets two states along one
     axis."""
     arrays = [operand if isinstance(operand, ArrayType) else None for operand in operands]
-    if not any(type is not None and type.reduced for type in arrays):
+    reduced = {axis for type in arrays if type is not None for axis in type.reduced}
+    if not reduced:
         return [None] * len(operands)
     cut = list(zip(results, use.scheme.results, strict=True))
     if beside:
@@ -97,16 +98,21 @@ def met(
         lists = () if type is None else type.axes
         for other, places in cut:
             cuts = {dim: axes for dim, axes in zip(places, other.axes, strict=True) if dim}
-            lists = tuple(_cut(type, axes, cuts.get(dim, ())) for dim, axes in zip(indices, lists, strict=False))
+            lists = tuple(
+                _cut(type, axes, cuts.get(dim, ()), reduced) for dim, axes in zip(indices, lists, strict=False)
+            )
         found.append(sliced(type, lists) if type is not None and lists != type.axes else None)
     return found
 
 
-def _cut(type: ArrayType | None, axes: Axes, wanted: Axes) -> Axes:
-    """A dim's axes where it is cut as it is wanted, if that is a slice of copies."""
+def _cut(type: ArrayType | None, axes: Axes, wanted: Axes, reduced: Collection[str]) -> Axes:
+    """A dim's axes where it is cut as it is wanted, if that is a slice of copies, along an axis on which some operand
+    is reduced: along others a copy is sliced by what follows."""
     more = wanted[len(axes) :]
-    copies = type is not None and not any(axis in type.mentioned and axis not in type.reduced for axis in more)
-    return wanted if wanted[: len(axes)] == axes and copies else axes
+    if type is None or wanted[: len(axes)] != axes or not any(axis in reduced for axis in more):
+        return axes
+    copies = not any(axis in type.mentioned and axis not in type.reduced for axis in more)
+    return wanted if copies else axes
 
 
 def sliced(type: ArrayType, lists: tuple[Axes, ...]) -> ArrayType:

@@ -22,7 +22,8 @@ def fitted(
     builder: Builder, name: str, atoms: Sequence[Atom], parameters: Parameters, wanted: Sequence[Type | None]
 ) -> tuple[Atom, ...]:
     """The results of an equation: at the types that are wanted, or at those that follow; its result cut as the first
-    operand is; or its operands gathered along the dims that it looks along. Raises `Refused` where it has no type."""
+    operand is; or its operands gathered along the dims that it looks along, or, element by element, all cut as the
+    first one is. Raises `Refused` where it has no type."""
     try:
         return builder.rather(name, atoms, parameters, wanted)
     except Refused:
@@ -40,7 +41,9 @@ def fitted(
             for atom, type, dims in zip(atoms, types, scheme.operands, strict=True)
         ]
         if all(one is other for one, other in zip(whole, atoms, strict=True)):
-            raise
+            if scheme.roles or any(len(dims) not in (0, types[0].rank) for dims in scheme.operands):
+                raise
+            whole = [atoms[0], *(_beside(builder, types[0], atom) for atom in atoms[1:])]
         return builder.rather(name, whole, parameters, wanted)
 
 
@@ -53,6 +56,17 @@ def _as_cut(primitive: Primitive, site: Site, scheme: Scheme, first: ArrayType) 
     return array_type(
         dtype, shape, first.axes, first.varying, first.unreduced, first.reduced, memory=first.memory
     )  # fmt: skip
+
+
+def _beside(builder: Builder, first: ArrayType, atom: Atom) -> Atom:
+    """An operand cut as another one is, dims of size 1 whole."""
+    type = _array(builder, atom)
+    if not type.rank:
+        return atom
+    lists = tuple(() if size == 1 else axes for size, axes in zip(type.shape, first.axes, strict=True))
+    return builder.at(
+        atom, array_type(type.dtype, type.shape, lists, type.varying, type.unreduced, type.reduced, memory=type.memory)
+    )
 
 
 def uncut(type: ArrayType, dims: Sequence[bool]) -> ArrayType:

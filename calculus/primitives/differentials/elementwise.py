@@ -9,12 +9,22 @@ from calculus.parameters import integer, required
 from calculus.primitives.declaration import Site, real_dtype
 from calculus.types import DTYPES, ArrayType, dtype_class
 
-BOUNDED: Final = (
-    "low: g * select_n((low > x) & (low < high), full(0, result), full(1, result)); "
-    "x: select_n((x > low) & (x < high), full(0, result), g); "
-    "high: g * select_n(high < x, full(0, result), full(1, result))"
-)
-"""Of a clamp: of the bound that is met, or of what lies between."""
+
+def bounded(site: Site) -> str:
+    """Of a clamp: of the bound that is met, or of what lies between. A bound that is one number is broadcast."""
+    if is_complex(site):
+        return ""
+
+    def met(position: int, where: str) -> str:
+        if site.shapes[position] == site.shapes[1]:
+            return f"select_n({where}, full(0, result), g)"
+        return f"g * select_n({where}, full(0, result), full(1, result))"
+
+    low, between, high = (
+        met(position, where)
+        for position, where in enumerate(("(low > x) & (low < high)", "(x > low) & (x < high)", "high < x"))
+    )
+    return f"low: {low}; x: {between}; high: {high}"
 
 
 def higher(above: str) -> str:
@@ -111,7 +121,7 @@ DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     # complex numbers have no order that a derivative could follow
     "max": real_only(f"x: {higher('x > y')}; y: {higher('y > x')}"),
     "min": real_only(f"x: {higher('y > x')}; y: {higher('x > y')}"),
-    "clamp": real_only(BOUNDED),
+    "clamp": bounded,
     "atan2": "x: g * (y / (square(x) + square(y))); y: g * (-x / (square(x) + square(y)))",
     "abs": complex_size,
     "nextafter": "x: g",

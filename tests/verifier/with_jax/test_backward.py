@@ -80,6 +80,8 @@ CASES: dict[str, Case] = {
         (X, ((4,), P()))),
     "a contraction over the mesh": Case(
         lambda x, w: jnp.sum(jnp.dot(x, w, out_sharding=P())), (((8, 4), P(None, "X")), ((4, 4), P("X")))),
+    "a reduced weight, contracted over the other axis": Case(
+        lambda x, w: jnp.sum(jnp.dot(x, reduced(w), out_sharding=P("X", "Y")) ** 2), (((8, 4), P("X", "Y")), W)),
     "batched contractions": Case(
         lambda q, k: jnp.sum(jax.nn.softmax(jnp.einsum("bhqd,bhkd->bhqk", q, k)) ** 2),
         (((8, 2, 4, 3), P("X")), ((8, 2, 5, 3), P("X")))),

@@ -82,6 +82,28 @@ CASES: dict[str, Case] = {
     "minima along a dim": Case(lambda x: lax.cummin(x, 0), ((4, 8),)),
     "logarithms of sums along a dim": Case(lambda x: lax.cumlogsumexp(x, 1), ((4, 8),)),
     "a product": Case(lambda x: PRODUCT.bind(x, axes=(1,)), ((4, 8, 2),), fails=3),
+    "updates added": Case(lambda x, u: x.at[places()].add(u), TO_ROWS),
+    "updates subtracted": Case(lambda x, u: x.at[places()].subtract(u), TO_ROWS),
+    "updates written once": Case(lambda x, u: x.at[places()].set(u, unique_indices=True), TO_ROWS),
+    "updates written": Case(
+        lambda x, u: x.at[places()].set(u), TO_ROWS, fails=2, why="ours looks up in the scatter's own mode"),
+    "an update written": Case(lambda x, u: x.at[places()[1]].set(u), ((8, 4), (4,))),
+    "updates multiplied": Case(lambda x, u: x.at[places()].multiply(u, unique_indices=True), TO_ROWS),
+    "greatest updates": Case(lambda x, u: x.at[places()].max(u), TO_ROWS),
+    "least updates": Case(lambda x, u: x.at[places()].min(u, mode="clip"), TO_ROWS),
+    "updates of each row": Case(jax.vmap(lambda x, u: x.at[places()].add(u)), ((4, 8), (4, 3))),
+    "lookups of each row": Case(jax.vmap(lambda x: x[places()]), ((4, 8),)),
+    "lookups, zeros elsewhere": Case(lambda x: x.at[places()].get(mode="fill", fill_value=0), ((8, 4),)),
+    "in order": Case(lambda x: lax.sort(x, dimension=1), ((4, 8),)),
+    "in order by another": Case(lambda x, y: lax.sort((x, y), dimension=1, num_keys=1)[1], ((4, 8), (4, 8))),
+    "the first few": Case(lambda x: lax.top_k(x, 3)[0], ((4, 8),)),
+    "about the first few": Case(
+        lambda x: lax.approx_max_k(x, 3)[0], ((4, 8),), why="what stands there is looked up where it is known to be"),
+    "tiles": Case(lambda x: lax.tile(x, (2, 3)), ((4, 8),)),
+    "bounds": Case(lax.clamp, ((4, 8), (4, 8), (4, 8)), fails=6),
+    "the greatest": Case(lambda x: jnp.max(x, 1), ((4, 8),)),
+    "a part": Case(lambda x: lax.dynamic_slice(x, (places()[1], 0), (2, 4)), ((8, 4),)),
+    "an update": Case(lambda x, u: lax.dynamic_update_slice(x, u, (places()[1], 0)), ((8, 4), (2, 4))),
 }
 # fmt: on
 
