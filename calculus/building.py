@@ -29,7 +29,7 @@ from calculus.programs import (
     Word,
 )
 from calculus.refusals import Refused
-from calculus.types import ArrayType, Axes, Type, array_type, dtype_class, same
+from calculus.types import DTYPES, ArrayType, Axes, Type, array_type, dtype_class, same
 from calculus.uses import Operand
 
 T = TypeVar("T")
@@ -223,14 +223,14 @@ class Builder:
         found = self.one("broadcast_in_dim", (number,), None, alike)
         return self.one("pvary", (found,), {"axes": type.varying}, type) if type.varying else found
 
-    def places(self, dim: int, type: ArrayType) -> Atom:
+    def places(self, dim: int, type: ArrayType, dtype: str = "i32") -> Atom:
         """How far each element stands along a dim, at a type's shape and placement; the same on every device."""
-        placed = array_type("i32", type.shape, type.axes)
+        placed = array_type(dtype, type.shape, type.axes)
         sizes: tuple[Value, ...] = tuple(Word(size) if isinstance(size, str) else size for size in type.shape)
-        rows: dict[str, Value] = {"dtype": Word("int32"), "shape": sizes, "dimension": dim % type.rank}
+        rows: dict[str, Value] = {"dtype": Word(DTYPES[dtype][0]), "shape": sizes, "dimension": dim % type.rank}
         rows["sharding"] = self.sharding(placed) if placed.sharded else None
         found = self.one("iota", (), rows)
-        varying = array_type("i32", type.shape, type.axes, type.varying)
+        varying = array_type(dtype, type.shape, type.axes, type.varying)
         return self.one("pvary", (found,), {"axes": type.varying}, varying) if type.varying else found
 
     def at(self, atom: Atom, type: Type) -> Atom:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
 from calculus.fitting import fitted
-from calculus.formulas import RESULT, TANGENT, Apply, Formula, Full, Name, Number, PlacedLike, Places, Star, Zeros
+from calculus.formulas import PLACED, RESULT, TANGENT, Apply, Formula, Full, Name, Number, Places, Star, Zeros
 from calculus.meshes import AxisMode
-from calculus.parameters import integer
+from calculus.parameters import integer, sequence
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site, operand_names
 from calculus.primitives.elementwise import aligned
-from calculus.programs import Atom, Literal, Parameters, Value, Word
+from calculus.programs import Atom, Call, Literal, Parameters, Value, Word
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Signature
@@ -155,16 +155,7 @@ class Evaluation:
         if isinstance(formula, Places):
             return self.known.places(formula.dim, self.type_of(self.value(formula.like)))
         if isinstance(formula, Zeros):
-            zeros = cotangent(self.type_of(self.names[formula.like]))
-            assert isinstance(zeros, ArrayType)
-            cut = self.type_of(self.names[formula.along]).sharded if formula.along else ()
-            pending = (*zeros.unreduced, *(axis for axis in cut if axis not in zeros.mentioned))
-            return self.known.full(
-                0,
-                array_type(
-                    zeros.dtype, zeros.shape, zeros.axes, zeros.varying, pending, zeros.reduced, memory=zeros.memory
-                ),
-            )
+            return self.known.full(0, self.zeros(formula))
         if isinstance(formula, Apply):
             return self.applied(formula, type)[formula.item]
         raise ValueError(f"{formula} has no value by itself")
@@ -199,7 +190,7 @@ class Evaluation:
             try:
                 self.done[whole] = fitted(builder, primitive, atoms, parameters, wanted)
             except Refused:
-                asked = [name for name, value in formula.parameters if isinstance(value, PlacedLike)]
+                asked = [name for name, value in formula.parameters if isinstance(value, Call) and value.name == PLACED]
                 if not asked:
                     raise
                 # it cannot be placed so by itself: what follows is moved
@@ -222,14 +213,38 @@ class Evaluation:
             return "conj", Parameters((("input_dtype", Word(DTYPES[types[0].dtype][0])),))
         return formula.primitive, Parameters(tuple(rows.items()))
 
+    def zeros(self, formula: Zeros) -> ArrayType:
+        """The type of the zeros that something is added to."""
+        type = cotangent(self.type_of(self.names[formula.like]))
+        assert isinstance(type, ArrayType)
+        if not formula.along:
+            return type
+        beside = self.type_of(self.names[formula.along])
+        lists = list(type.axes)
+        for mine, other in formula.shared:
+            if not lists[mine] and not any(axis in type.mentioned for axis in beside.axes[other]):
+                lists[mine] = beside.axes[other]
+        cut = {axis for axes in lists for axis in axes}
+        pending = (
+            *type.unreduced,
+            *(axis for axis in beside.sharded if axis not in cut and axis not in type.mentioned),
+        )
+        return array_type(type.dtype, type.shape, tuple(lists), type.varying, pending, type.reduced, memory=type.memory)
+
     def placed(self, value: Value) -> Value:
         """A parameter, a placement put in where it is one: none where no axis of the mesh is explicit."""
-        if not isinstance(value, PlacedLike):
+        if not isinstance(value, Call) or value.name != PLACED:
             return value
-        type = cotangent(self.type_of(self.names[value]))
+        if not any(axis.mode is AxisMode.EXPLICIT for axis in self.known.mesh.axes):
+            return None
+        like, *order = value.arguments
+        type = cotangent(self.type_of(self.names[str(like)]))
         assert isinstance(type, ArrayType)
-        explicit = any(axis.mode is AxisMode.EXPLICIT for axis in self.known.mesh.axes)
-        return self.known.sharding(type) if explicit else None
+        dims = sequence(order[0], PLACED) if order else range(type.rank)
+        lists = [() if dim is None else type.axes[integer(dim, PLACED)] for dim in dims]
+        return self.known.sharding(
+            array_type(type.dtype, (1,) * len(lists), tuple(lists), (), type.unreduced, type.reduced)
+        )
 
     def several(self, primitive: str, parameters: Parameters, atoms: Sequence[Atom]) -> int:
         """How many results an application has."""

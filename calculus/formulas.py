@@ -10,8 +10,9 @@
                | primitive(argument, ..., parameter=value, ...) [ "[" k "]" ]
                | full(number, formula)                  the number everywhere, at the type of a value
                | places(formula, k)                     how far each element stands along dim k of a value's type
-               | zeros(name [, along])                  zeros, at the type of the cotangent of the value so named; their
-                                                        sum is pending where the other value is cut
+               | zeros(name [, along [, shared]])       zeros, at the type of the cotangent of the value so named; their
+                                                        sum is pending where the other value is cut, but for dims that
+                                                        travel together (pairs), which are cut
     argument ::= formula | "*" name                     all values that a variadic name stands for
 
 A row stands beside a declaration and speaks of one equation; where there are several results, a derivative speaks of
@@ -94,16 +95,12 @@ class Apply:
 @dataclass(frozen=True, slots=True)
 class Zeros:
     """Zeros, at the type of the cotangent of the value so named, pending along the axes that cut another value: what
-    each device adds to them is its part of a sum."""
+    each device adds to them is its part of a sum. shared: pairs of a dim and the dim of the other value that it travels
+    with, as which it is cut."""
 
     like: str
     along: str = ""
-
-
-class PlacedLike(Word):
-    """A parameter that is the placement of the cotangent of the value so named, which an evaluation puts in."""
-
-    __slots__ = ()
+    shared: tuple[tuple[int, int], ...] = ()
 
 
 Formula: TypeAlias = "Name | Star | Number | Full | Places | Zeros | Apply"
@@ -113,6 +110,9 @@ ZERO: Final = Number(0)
 
 TANGENT: Final = "g"
 RESULT: Final = "result"
+
+PLACED: Final = "sharding"
+"""A parameter that is a placement, which an evaluation puts in."""
 
 _OPERATORS: Final[Mapping[type[ast.AST], str]] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.BitAnd: "and", ast.Gt: "gt", ast.GtE: "ge",
@@ -194,6 +194,8 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
             return Zeros(like)
         case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along)], []):
             return Zeros(like, along)
+        case ast.Call(ast.Name("zeros"), [ast.Name(like), ast.Name(along), ast.Tuple() as shared], []):
+            return Zeros(like, along, ast.literal_eval(shared))
         case ast.Call(ast.Name(primitive), arguments, keywords):
             parameters = tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords)
             name = f"scatter-{primitive.removeprefix('scatter_')}" if primitive.startswith("scatter_") else primitive
@@ -206,8 +208,10 @@ def _formula(tree: ast.expr, text: str, named: Mapping[str, Formula]) -> Formula
 
 
 def _value(tree: ast.expr, text: str) -> Value:
-    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` is
-    the body that adds two numbers, `sharding(x)` the placement of the cotangent of the value so named."""
+    """A parameter's value: bare names and quoted text are words, as `float32` and symbolic sizes are; `sum_of(f32)` and
+    `product_of(f32)` are bodies that combine two numbers, `sharding(x)` is the placement of the cotangent of the value
+    so named, `sharding(x, (1, None))` that of its dim 1 and a new, whole one.
+    """
     match tree:
         case ast.Constant(None | bool() | int() as value):
             return value
@@ -221,20 +225,21 @@ def _value(tree: ast.expr, text: str) -> Value:
             return tuple(_value(item, text) for item in items)
         case ast.Constant(float() as value):
             return Real(repr(value))
-        case ast.Call(ast.Name("sum_of"), [ast.Name(dtype)], []):
-            return _sum_of(dtype)
-        case ast.Call(ast.Name("sharding"), [ast.Name(like)], []):
-            return PlacedLike(like)
+        case ast.Call(ast.Name("sum_of" | "product_of" as combined), [ast.Name(dtype)], []):
+            return combining("add" if combined == "sum_of" else "mul", dtype)
+        case ast.Call(ast.Name("sharding"), [ast.Name(like), *order], []):
+            return Call(PLACED, (Word(like), *(_value(one, text) for one in order)))
         case ast.Call(ast.Name(name), [], keywords):
             return Call(name, (), tuple((str(keyword.arg), _value(keyword.value, text)) for keyword in keywords))
     raise ValueError(f"{ast.unparse(tree)!r} in {text!r} is no parameter")
 
 
 @lru_cache
-def _sum_of(dtype: str) -> Program:
+def combining(primitive: str, dtype: str) -> Program:
+    """The body that combines two numbers of a dtype."""
     number = array_type(dtype)
-    added = Equation("add", NO_PARAMETERS, ("a", "b"), ("c",), (number,))
-    return Program((), (), ("a", "b"), (number, number), (added,), ("c",))
+    made = Equation(primitive, NO_PARAMETERS, ("a", "b"), ("c",), (number,))
+    return Program((), (), ("a", "b"), (number, number), (made,), ("c",))
 
 
 def spelled(value: Value) -> str:

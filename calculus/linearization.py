@@ -150,12 +150,7 @@ class Linearizer:
             cotangent(type)
         operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
         use = Use.kept(self.bench, primitive, equation.parameters, operands, arrays)
-        slices = met(use, operands, arrays)
-        primals = [known.at(atom, type) if type else atom for atom, type in zip(primals, slices, strict=True)]
-        tangents = [
-            linear.at(atom, type) if type and atom is not None else atom
-            for atom, type in zip(tangents, slices, strict=True)
-        ]
+        primals, tangents = self.sliced(use, primals, tangents)
         evaluations: dict[int, Evaluation] = {}
         applied: dict[tuple[Atom, ...], tuple[Atom, ...]] = {}
 
@@ -184,6 +179,22 @@ class Linearizer:
             pushed.append(total)
         return results, pushed
 
+    def sliced(
+        self, use: Use, primals: Sequence[Atom], tangents: Sequence[Tangent]
+    ) -> tuple[list[Atom], list[Tangent]]:
+        """Operands and their tangents, those that are reduced where results are cut as the slices that are met."""
+        known, linear = self.known, self.linear
+        operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
+        results = [type for type in use.site.printed if isinstance(type, ArrayType)]
+        slices = met(use, operands, results)
+        return (
+            [known.at(atom, type) if type else atom for atom, type in zip(primals, slices, strict=True)],
+            [
+                linear.at(atom, type) if type and atom is not None else atom
+                for atom, type in zip(tangents, slices, strict=True)
+            ],
+        )
+
     def unfolded(
         self, primitive: Primitive, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]
     ) -> Pushed | None:
@@ -195,12 +206,13 @@ class Linearizer:
         types = [type for type in typing if isinstance(type, ArrayType)]
         operands = [atom if isinstance(atom, Literal) else self.known.type_of(atom) for atom in primals]
         use = Use.kept(self.bench, primitive, equation.parameters, operands, types)
+        for type in types:
+            cotangent(type)
+        primals, tangents = self.sliced(use, primals, tangents)
         assert primitive.unfold is not None
         found = primitive.unfold(Unfolding(self, use, list(map(Dual, primals, tangents))))
         if found is None:
             return None
-        for type in types:
-            cotangent(type)
         results = [self.known.at(one.value, type) for one, type in zip(found, types, strict=True)]
         pushed = [
             None if one.tangent is None or not differentiable(type) else self.linear.at(one.tangent, type)

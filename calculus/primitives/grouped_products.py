@@ -20,7 +20,7 @@ from calculus.types import SHORT_NAMES, Dim, dtype_class
 _NUMBERS: Final = "ragged_dot_dimension_numbers"
 
 
-class _Ragged(NamedTuple):
+class Ragged(NamedTuple):
     """A ragged contraction: the scheme, how products are gathered up aside; which of the left operand's factors is in
     groups, and the groups' own factor, with their sizes' list of factors before it; what it is of the left operand:
     `free`, `contracted` or `batched`."""
@@ -31,7 +31,7 @@ class _Ragged(NamedTuple):
     mode: str
 
 
-def _ragged(parameters: Parameters, shapes: tuple[Shape, ...]) -> _Ragged:
+def ragged_of(parameters: Parameters, shapes: tuple[Shape, ...]) -> Ragged:
     """`([m,k], [g,k,n], [g]) -> [m,n]`, rows in groups; `([k,m], [k,n], [g]) -> [g,m,n]`, contracted elements in
     groups; or batches in groups, which a product does not see."""
     if parameters.get("group_offset") is not None:
@@ -73,7 +73,7 @@ def _ragged(parameters: Parameters, shapes: tuple[Shape, ...]) -> _Ragged:
     if len(sizes) > 1 and sizes[:-1] != tuple(left[one] for one in before):
         raise _unlike(sizes, [*(left[one] for one in before), sizes[-1]])
     prefix = tuple(base.operands[0][one] for one in before) if len(sizes) > 1 else ()
-    return _Ragged(
+    return Ragged(
         Scheme((base.operands[0], operand, (*prefix, (count,))), (result,), all_sizes, roles), ragged, count, mode
     )
 
@@ -102,7 +102,7 @@ def _products(site: Site) -> Site:
 
 
 def _ragged_scheme(site: Site) -> Scheme:
-    scheme = _ragged(site.parameters, site.shapes).scheme
+    scheme = ragged_of(site.parameters, site.shapes).scheme
     monoid = gathered_by(_products(site))
     roles = {factor: monoid if role == "sum" else role for factor, role in scheme.roles.items()}
     return Scheme(scheme.operands, scheme.results, scheme.sizes, roles)
@@ -127,7 +127,7 @@ def _ragged_dtype(site: Site) -> tuple[str, ...]:
 
 
 def _ragged_product(np: Any, p: Any, x: Any, y: Any, sizes: Any) -> Any:
-    found = _ragged(p, (x.shape, y.shape, sizes.shape))
+    found = ragged_of(p, (x.shape, y.shape, sizes.shape))
     target = np.result_type(x, y) if p["preferred_element_type"] is None else str(p["preferred_element_type"])
     flat = [
         [factor for dim in indices for factor in dim] for indices in (*found.scheme.operands, *found.scheme.results)

@@ -130,10 +130,10 @@ def _set_linearity(site: Site) -> str:
 
 
 def _chosen(site: Site) -> bool:
-    return _once(site) and _combines(site.parameters, "set")
+    return at_most_once(site) and _combines(site.parameters, "set")
 
 
-def _once(site: Site) -> bool:
+def at_most_once(site: Site) -> bool:
     """Whether no two updates meet: so it is promised, or there is one place."""
     said, where = _said(site), site.shapes[1]
     alone = all(size == 1 for dim, size in enumerate(where[:-1]) if dim not in said.batching.values())
@@ -143,7 +143,7 @@ def _once(site: Site) -> bool:
 def _joins(classes: str, once: str, otherwise: str) -> Callable[[Site], str]:
     """Joins on these classes of dtypes where no two updates meet, and elsewhere."""
     found = {True: joins_on(**{classes: once}), False: joins_on(**{classes: otherwise})}
-    return lambda site: found[_once(site)](site)
+    return lambda site: found[at_most_once(site)](site)
 
 
 def _dtype(site: Site) -> tuple[str, ...]:

@@ -21,9 +21,8 @@ THEIRS = {one.name.removesuffix("_p") for one in ad.primitive_jvps} & set(TABLE)
 WITHOUT: dict[str, str] = {
     "eigh": "of some of the eigenvalues there is no derivative in JAX either",
     "svd": "of full matrices, and of some of the singular values, there is no derivative in JAX either",
-    **dict.fromkeys(("sort", "top_k", "approx_top_k", "reduce_window"), "not written"),
-    **dict.fromkeys(("ragged_dot_general", "tile"), "not written"),
-    **dict.fromkeys(("scatter", "scatter-max", "scatter-min", "scatter-mul", "scatter-sub"), "not written"),
+    "regularized_incomplete_beta": "in its parameters, a and b, there is no derivative in JAX either",
+    "scatter-mul": "where updates meet, an update has the product of the others; JAX has none there either",
     **dict.fromkeys(
         ("max-c", "min-c", "clamp-c", "cummax-c", "cummin-c"),
         "JAX has no order of complex numbers to choose the derivative by",
@@ -37,6 +36,7 @@ def refused(sample: Sample) -> str:
     if not any(map(differentiable, sample.operands)):
         return ""
     derived = Derived(sample)
+    derived.flows = [*map(differentiable, sample.operands)]
     try:
         if any(derived.linearized().nonzero):
             derived.transposed()

@@ -20,12 +20,24 @@ from calculus.primitives.differentials import (
     linear_algebra,
     lookups,
     moving,
+    products,
     reductions,
     special,
     windows,
 )
 
-_ROOMS: Final = (elementwise, factorizations, fourier, linear_algebra, lookups, moving, reductions, special, windows)
+_ROOMS: Final = (
+    elementwise,
+    factorizations,
+    fourier,
+    linear_algebra,
+    lookups,
+    moving,
+    products,
+    reductions,
+    special,
+    windows,
+)
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     name: row for room in _ROOMS for name, row in room.DERIVATIVES.items()

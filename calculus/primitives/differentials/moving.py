@@ -65,6 +65,15 @@ def updated(site: Site, position: int) -> str:
     return f"x: dynamic_update_slice(g, zeros(u), *i); u: dynamic_slice(g, *i, slice_sizes={site.shapes[1]})"
 
 
+def repeated(site: Site, position: int) -> str:
+    """Of what is repeated: the sum of all copies."""
+    shape, reps = site.shapes[0], integers(site.parameters, "reps")
+    apart = tuple(size for pair in zip(reps, shape, strict=True) for size in pair)
+    placed = tuple(one for dim in range(len(shape)) for one in (None, dim))
+    copies = f"reshape(g, dimensions=None, new_sizes={apart}, sharding=sharding(x, {placed}))"
+    return f"reduce_sum({copies}, axes={tuple(range(0, 2 * len(shape), 2))}, out_sharding=None)"
+
+
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {}
 
 ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
@@ -73,6 +82,7 @@ ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
     "concatenate": taken_apart,
     "split": put_together,
     "rev": turned,
+    "tile": repeated,
     "stack": lambda site, position: f"unstack(g, axis={site.parameters['axis']})[{position}]",
     "unstack": lambda site, position: f"stack(*g, axis={site.parameters['axis']})",
     "dynamic_slice": "x: dynamic_update_slice(zeros(x), g, *i)",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from calculus.parameters import flag, integer, integers, required
 from calculus.primitives.declaration import Site, Unfold
 from calculus.primitives.reducers import held
-from calculus.types import DTYPES, array_type, dtype_class
+from calculus.types import DTYPES, ArrayType, array_type, dtype_class
 
 if TYPE_CHECKING:
     from calculus.unfolding import Dual, Unfolding
@@ -166,15 +166,19 @@ def in_turn(
     """A function of numbers applied to what came of it so far and the next elements, again and again."""
     program = held(u.parameters, body)
     found = [
-        u.one(
-            "broadcast_in_dim", start, broadcast_dimensions=(),
-            to=(array_type(u.type(start).dtype, u.result(number).shape, u.result(number).axes)),
-        )
+        u.one("broadcast_in_dim", start, to=spread_out(u.type(start), u.result(number)), broadcast_dimensions=())
         for number, start in enumerate(starts)
-    ]  # fmt: skip
+    ]
     for elements in steps:
         found = u.apply(program, (*found, *elements))
     return found
+
+
+def spread_out(number: ArrayType, result: ArrayType) -> ArrayType:
+    """The type of a number everywhere, cut as a result is."""
+    cut = {axis for axes in result.axes for axis in axes}
+    reduced = tuple(axis for axis in number.reduced if axis not in cut)
+    return array_type(number.dtype, result.shape, result.axes, number.varying, number.unreduced, reduced)
 
 
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {

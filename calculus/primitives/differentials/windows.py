@@ -7,16 +7,21 @@ along which the cotangent goes as a window, features and batch in each other's p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Final
 
-from calculus.formulas import spelled
 from calculus.primitives import convolution, pooling
-from calculus.primitives.contraction import product_dtype
 from calculus.primitives.declaration import Site, Unfold
-from calculus.primitives.sliding import Slide, extent, places
+from calculus.primitives.differentials.products import at_own, at_products, said
+from calculus.primitives.differentials.reductions import MOST_FOLDED, in_turn
+from calculus.primitives.sliding import Slide, extent, places, reached
 from calculus.programs import Value
-from calculus.types import DTYPES, Dim
+from calculus.types import ArrayType, Dim, array_type
+
+if TYPE_CHECKING:
+    from calculus.unfolding import Dual, Unfolding
 
 
 def known(each: Sequence[Slide]) -> bool:
@@ -37,11 +42,6 @@ def turned_round(slide: Slide) -> tuple[int, int]:
     return before, whole + reach - 1 - extent(found, slide.stride) - before
 
 
-def said(**parameters: Value) -> str:
-    """Parameters as a formula has them."""
-    return ", ".join(f"{name}={spelled(value)}" for name, value in parameters.items())
-
-
 def convolved(site: Site, position: int) -> str:
     """Of a convolution: of the input, and of the kernel."""
     numbers = convolution.numbers_of(site.parameters, len(site.shapes[0]))
@@ -60,14 +60,14 @@ def _of_input(site: Site, numbers: convolution.Numbers, each: Sequence[Slide]) -
         kernel, shape = _moved(kernel, shape, groups, outputs, inputs)
     kernel = f"rev({kernel}, dimensions={numbers.kernel[2:]})"
     found = _convolution(
-        site, "g", _at_products(site, kernel, 1), "x" if of_batch == 1 else "",
+        site, "g", at_products(site, kernel, 1), "x" if of_batch == 1 else "",
         lhs_spec=numbers.output, rhs_spec=(inputs, outputs, *numbers.kernel[2:]), out_spec=numbers.input,
         window_strides=tuple(slide.dilation for slide in each), padding=tuple(map(turned_round, each)),
         lhs_dilation=tuple(slide.stride for slide in each),
         rhs_dilation=tuple(slide.window_dilation for slide in each),
         feature_group_count=groups, batch_group_count=1,
     )  # fmt: skip
-    found = _at_own(site, found, 0)
+    found = at_own(site, found, 0)
     if of_batch > 1:
         batch, features = numbers.input[:2]
         whole = list(site.shapes[0])
@@ -92,13 +92,13 @@ def _of_kernel(site: Site, numbers: convolution.Numbers, each: Sequence[Slide]) 
         assert isinstance(slide.low, int)
         padding.append((slide.low, extent(found, slide.stride) - extent(slide.size, slide.dilation) + before))
     found = _convolution(
-        site, _at_products(site, "x", 0), "g", "kernel",
+        site, at_products(site, "x", 0), "g", "kernel",
         lhs_spec=turned(numbers.input), rhs_spec=turned(numbers.output), out_spec=turned(numbers.kernel),
         window_strides=tuple(slide.window_dilation for slide in each), padding=tuple(padding),
         lhs_dilation=tuple(slide.dilation for slide in each), rhs_dilation=tuple(slide.stride for slide in each),
         feature_group_count=of_batch, batch_group_count=of_features,
     )  # fmt: skip
-    return f"kernel: {_at_own(site, found, 1)}"
+    return f"kernel: {at_own(site, found, 1)}"
 
 
 def _convolution(
@@ -124,22 +124,6 @@ def _moved(array: str, shape: tuple[Dim, ...], groups: int, source: int, target:
     array = f"reshape({array}, dimensions=None, new_sizes={tuple(apart)}, sharding=None)"
     whole = tuple(together)
     return f"reshape({array}, dimensions={tuple(order)}, new_sizes={whole}, sharding=None)", whole
-
-
-def _at_products(site: Site, array: str, position: int) -> str:
-    """An operand in the dtype of the products."""
-    (dtype,) = product_dtype(site)
-    return array if site.dtypes[position] == dtype else _converted(array, dtype)
-
-
-def _at_own(site: Site, array: str, position: int) -> str:
-    """A cotangent in the dtype of its operand; it is computed in that of the products."""
-    dtype = site.dtypes[position] or "f32"
-    return array if product_dtype(site)[0] == dtype else _converted(array, dtype)
-
-
-def _converted(array: str, dtype: str) -> str:
-    return f"convert_element_type({array}, new_dtype={DTYPES[dtype][0]}, weak_type=False)"
 
 
 def unpooled(site: Site, position: int) -> str:
@@ -197,6 +181,40 @@ def looked_at(site: Site, position: int) -> str:
     return f"source: select_and_gather_add(g, x, {_kept(site)}, {rows})"
 
 
+def in_windows(u: Unfolding) -> Sequence[Dual] | None:
+    """Of windows reduced by a function: it is applied to one element of the windows after the other."""
+    count = len(u.operands) // 2
+    each = pooling.slides_of(u.use.site, u.use.site.shapes[0])
+    windows = [slide.window for slide in each if isinstance(slide.window, int)]
+    if not known(each) or prod(windows) > MOST_FOLDED:
+        return None
+    moving = [dim for dim, slide in enumerate(each) if not slide.passes]
+    cut = {axis for array in u.operands[:count] for dim in moving for axis in u.type(array).axes[dim]}
+    config = tuple((slide.low, slide.high, slide.dilation - 1) for slide in each)
+    starts = [u.one("reshard", start, to=unmarked(u.type(start), cut)) for start in u.operands[count:]]
+    spread = [
+        u.one("pad", u.whole(array, moving), start, padding_config=config)
+        for array, start in zip(u.operands[:count], starts, strict=True)
+    ]
+    found = [places(slide, None) for slide in each]
+    steps: list[list[Dual]] = []
+    for at in product(*map(range, windows)):
+        seen = reached(each, found, at)
+        first, last, stride = (tuple(getattr(one, name) for one in seen) for name in ("start", "stop", "step"))
+        steps.append(
+            [u.one("slice", one, start_indices=first, limit_indices=last, strides=stride) for one in spread]
+        )  # fmt: skip
+    return in_turn(u, "jaxpr", steps, starts)
+
+
+def unmarked(type: ArrayType, axes: Collection[str]) -> ArrayType:
+    """A type that is not reduced along some axes."""
+    reduced = tuple(axis for axis in type.reduced if axis not in axes)
+    return array_type(
+        type.dtype, type.shape, type.axes, type.varying, type.unreduced, reduced, type.kind, type.memory
+    )  # fmt: skip
+
+
 DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     "reduce_window_max": chosen("ge"),
     "reduce_window_min": chosen("le"),
@@ -209,4 +227,6 @@ ADJOINTS: Final[Mapping[str, str | Callable[[Site, int], str]]] = {
     "select_and_scatter_add": looked_at,
 }
 
-UNFOLDED: Final[Mapping[str, Unfold]] = {}
+UNFOLDED: Final[Mapping[str, Unfold]] = {
+    "reduce_window": in_windows,
+}

@@ -60,6 +60,12 @@ def pooled(start: Any, combine: Any, window: tuple[int, ...], strides: tuple[int
     return lambda x: lax.reduce_window(x, start, combine, window, strides, padding)
 
 
+def places() -> Any:
+    return lax.iota("int32", 3) * 2
+
+
+TO_ROWS = (8, 4), (3, 4)
+
 # fmt: off
 CASES: dict[str, Case] = {
     "a convolution": Case(convolution(padding="SAME"), ((4, 8, 4), (3, 4, 6))),
