@@ -297,7 +297,7 @@ def console(block: Block, section: Section) -> Outcome:
     found.need(not block.said, 0, "a console block has no expectations beside what it shows")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for other in section.blocks:
-            if "file" in other.options:
+            if other.language == "jaxpr" and "file" in other.options:
                 Path(folder, other.options["file"]).write_text(other.text, encoding="utf-8")
         for line, command, shown in _commands(block, found):
             words = shlex.split(command)
@@ -385,5 +385,5 @@ OPTIONS: Final[dict[str, set[str]]] = {
     "python": {"run"},
 }
 
-BUILT: Final = frozenset("PTCGU")
+BUILT: Final = frozenset("PTCGUX")
 """The engines that a block can run."""

@@ -42,6 +42,13 @@ f32[8@X,4]{U:Y}   #: malformed: unknown-axis
 f32[4]{R:X} -> cotangent f32[4]{U:X} -> block f32[4], 16 bytes
 ```
 
+```run file="sum.jaxpr"
+a = [[0, 0], [0, 0], [0, 0], [0, 1]]
+b on 1 is [[0, 0], [0, 0], [0, 0], [0, 1]]
+c is [[1, 1], [1, 1], [1, 1], [1, 0.540302]]
+1 x all-reduce X 32 bytes
+```
+
 ```console
 $ shardproof check sum.jaxpr --mesh X=2
 sum.jaxpr: well typed · 3 equations · 1 collective, 1 run · 32 bytes per device
@@ -59,7 +66,7 @@ def outcome(text: str) -> Outcome:
 def test_what_is_right_is_accepted() -> None:
     found = outcome(GOOD)
     assert found.problems == []
-    assert found.ran == set("PTCU")
+    assert found.ran == set("PTCUX")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +80,14 @@ def test_what_is_right_is_accepted() -> None:
         ("bytes, wire", "bytes x2, wire", "no such collective"),
         ("wire 32", "wire 32 (estimate)", "no such collective"),
         ("32 bytes in all", "33 bytes in all", "32 bytes in all, not 33"),
+        ("1, 0.540302]", "1, 0.5404]", "it is [[1.0, 1.0]"),
+        ("b on 1 is [[0, 0]", "b on 1 is [[0, 1]", "it is [[0.0, 0.0]"),
+        ("b on 1 is", "b on 2 is", "it is None"),
+        ("b on 1 is", "e on 1 is", "it is None"),
+        ("b on 1 is", "b of 1 is", "this does not read"),
+        ("1 x all-reduce X 32", "2 x all-reduce X 32", "executed are ['1 x all-reduce X 32 bytes']"),
+        ("1 x all-reduce X 32", "different: copies", "nothing says so"),
+        ('```run file="sum.jaxpr"', '```run file="some.jaxpr"', "no program of the section is called"),
         ("#: 32 bytes in all", "#: no communication", "contradict"),
         ("cos b", "cos b #: all-reduce X 32 bytes", "no such collective"),
         (" #: unsound: state, operand 0", "", "not expected: line 1 of the block: unsound: state, operand 0"),
@@ -157,7 +172,7 @@ def test_the_examples_of_the_readme_hold() -> None:
     examples = re.findall(r"(?:^    .*\n|^\n(?=    ))+", readme, re.MULTILINE)
     found = outcome("## examples\n" + "".join(map(textwrap.dedent, examples)))
     assert found.problems == []
-    assert found.ran == set("PTCU")
+    assert found.ran == set("PTCUX")
 
 
 def test_every_language_has_its_options() -> None:
