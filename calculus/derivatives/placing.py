@@ -18,7 +18,7 @@ from calculus.passing import KEPT
 from calculus.programs import Atom, Equation, Literal, Parameters, Value
 from calculus.refusals import Place, refuse
 from calculus.transposition import Transposer
-from calculus.types import ArrayType, array_type
+from calculus.types import ArrayType, Axes, array_type
 
 
 def _reshard_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
@@ -138,7 +138,7 @@ def _slice_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]
         assert isinstance(target, ArrayType)
         assert isinstance(whole, ArrayType)
         shape = target.shape if equation.parameters["tiled"] else (*target.shape[:dim], 1, *target.shape[dim:])
-        number = builder.one("axis_index", (), {"axis_name": equation.parameters["axis_name"]})
+        number = _coordinate(builder, equation, axes, whole)
         start: Atom = builder.one("mul", (number, Literal(str(shape[dim]), array_type("i32"))))
         zero = Literal("0", array_type("i32"))
         ct = builder.one("pvary", (ct,), {"axes": axes})
@@ -165,12 +165,19 @@ def _broadcast_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | N
             total = builder.one("pvary", (total,), {"axes": axes})
         type = builder.type_of(ct)
         assert isinstance(type, ArrayType)
-        number = builder.one("axis_index", (), {"axis_name": equation.parameters["axis_name"]})
+        number = _coordinate(builder, equation, axes, type)
         there = builder.one("eq", (number, Literal(str(source), array_type("i32"))))
         walk.add(
             operand,
             builder.one("select_n", (there, builder.full(0, type), total)),
         )
+
+
+def _coordinate(builder: Builder, equation: Equation, axes: Axes, beside: ArrayType) -> Atom:
+    """A device's place along the axes of a collective, varying as what it stands beside does along the others."""
+    found = builder.one("axis_index", (), {"axis_name": equation.parameters["axis_name"]})
+    others = tuple(axis for axis in beside.varying if axis not in axes)
+    return builder.one("pvary", (found,), {"axes": others}) if others else found
 
 
 def _collective_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:

@@ -43,6 +43,13 @@ def test_a_well_typed_program_has_a_well_typed_backward_program() -> None:
     assert sum(1 for _ in derived()) > COUNT / 2
 
 
+def test_a_gather_over_one_of_two_axes_has_a_well_typed_transpose() -> None:
+    """What seed 2216 showed: the part that a device takes back varies over the other axis too."""
+    one = case(2216, drawn(2216))
+    assert one.made is not None
+    assert gradients_are_right(one, one.made)
+
+
 def test_a_cotangent_has_the_type_that_the_primal_determines() -> None:
     """The same primal type, the same cotangent type, in whatever program (A2)."""
     found: dict[ArrayType, set[ArrayType]] = {}
