@@ -279,7 +279,7 @@ class Machine:
         for type in results:
             if any(isinstance(size, str) for size in type.shape):
                 raise CannotRun(f"{type} has a symbolic size")
-            self._work += 2_000 + grid.count * prod(local_shape(type, grid.mesh))
+            self._work += 20_000 + grid.count * prod(local_shape(type, grid.mesh))
         if self._work > MOST_WORK:
             raise CannotRun("the program is too large to be run here: make its arrays, loops or meshes smaller")
 
@@ -329,7 +329,7 @@ def _line(count: int):  # type: ignore[no-untyped-def]
 Handler: TypeAlias = "Callable[[Machine, Step, Sequence[Value], Frame], list[Value]]"
 MOST_CANCELLED: Final = 1000.0
 """How many times larger pieces may be than what they add up to, and their roundings still count."""
-MOST_WORK: Final = 30_000_000
-"""The most elements that are computed, each equation counted as some thousand at least."""
+MOST_WORK: Final = 300_000_000
+"""The most elements that are computed, each equation counted as twenty thousand at least."""
 MOST_ITERATIONS: Final = 100_000
 """The most iterations of a loop whose number the data decide."""

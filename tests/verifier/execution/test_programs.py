@@ -53,6 +53,11 @@ CASES: Final = {
     "optax_adam": "",
     "optax_adamw_clip_sched": "",
     "linen_mlp_grad": "",
+    "linen_transformer6_grad_dropout": "",
+    "nnx_transformer_fwd": "",
+    "llama_dp_grad_unroll2": "data=4,model=2",
+    "llama_fsdp_grad_unroll2": "data=4,model=2",
+    "llama_tp_grad_unroll2": "data=4,model=2",
 }
 
 
