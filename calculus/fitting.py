@@ -2,6 +2,7 @@
 
 A row of the table is written for arrays that lie on one device. Where a dim that it looks along is cut, its equations
 keep it cut if a partitioner can (windows slide along it, and the size is divided evenly); else it is gathered first.
+So is a dim that becomes a minor part of another one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def fitted(
 ) -> tuple[Atom, ...]:
     """The results of an equation: at the types that are wanted, or at those that follow; its result cut as the first
     operand is; or its operands gathered along the dims that it looks along, or, element by element, all cut as the
-    first one is. Raises `Refused` where it has no type."""
+    first one is; or none of them reduced. Raises `Refused` where it has no type."""
     try:
         return builder.rather(name, atoms, parameters, wanted)
     except Refused:
@@ -36,15 +37,32 @@ def fitted(
         if len(wanted) == 1 and (kept := _as_cut(primitive, site, scheme, types[0])) is not None:
             with suppress(Refused):
                 return builder.emit(name, atoms, parameters, (kept,))
+        looked = {factor for factor, role in scheme.roles.items() if role == "whole"}
+        looked.update(factor for dims in scheme.results for dim in dims for factor in dim[1:])
         whole = [
-            builder.at(atom, uncut(type, [any(scheme.roles.get(factor) == "whole" for factor in dim) for dim in dims]))
+            builder.at(atom, uncut(type, [not looked.isdisjoint(dim) for dim in dims]))
             for atom, type, dims in zip(atoms, types, scheme.operands, strict=True)
         ]
         if all(one is other for one, other in zip(whole, atoms, strict=True)):
             if scheme.roles or any(len(dims) not in (0, types[0].rank) for dims in scheme.operands):
-                raise
+                return builder.rather(name, _copies(builder, atoms), parameters, wanted)
             whole = [atoms[0], *(_beside(builder, types[0], atom) for atom in atoms[1:])]
-        return builder.rather(name, whole, parameters, wanted)
+        try:
+            return builder.rather(name, whole, parameters, wanted)
+        except Refused:
+            return builder.rather(name, _copies(builder, whole), parameters, wanted)
+
+
+def _copies(builder: Builder, atoms: Sequence[Atom]) -> list[Atom]:
+    """Operands of which none is reduced: what is linear already need not be transposed for free."""
+    types = [_array(builder, atom) for atom in atoms]
+    return [
+        builder.at(
+            atom,
+            array_type(type.dtype, type.shape, type.axes, type.varying, type.unreduced, (), type.kind, type.memory),
+        )
+        for atom, type in zip(atoms, types, strict=True)
+    ]
 
 
 def _as_cut(primitive: Primitive, site: Site, scheme: Scheme, first: ArrayType) -> ArrayType | None:

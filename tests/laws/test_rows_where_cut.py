@@ -24,9 +24,6 @@ from verifier.samples import Sample
 
 EXPLICIT, MANUAL = parse_meshes("X=2"), parse_meshes("X=2:manual")
 
-#: products of groups whose kernels are cut along the features that are grouped: regrouping them is not written for that
-REGROUPED = {"conv_general_dilated-f2", "conv_general_dilated-f3", "conv_general_dilated-f5", "conv_general_dilated-f6"}
-
 
 def program(sample: Sample, types: tuple[ArrayType, ...]) -> Program:
     names = tuple(f"x{number}" for number in range(len(types)))
@@ -71,7 +68,7 @@ def states(type: ArrayType, meshes: list[Mesh]) -> Iterator[ArrayType]:
 
 
 SAMPLES = [one for one in every_sample() if one.kind != "c" or TABLE[one.primitive].accepts == "c"]
-MOVING = [sample for sample in SAMPLES if str(sample) not in REGROUPED and moving(sample)]
+MOVING = [sample for sample in SAMPLES if moving(sample)]
 
 
 def test_the_samples_are_most_of_the_table() -> None:
