@@ -20,6 +20,7 @@ from bench.examples import factories
 from calculus.programs import Document
 from examples import llama, nnx_mlp
 from grammar.read import read
+from verifier.backward_agreement import compare
 from verifier.functions import FunctionReport
 from verifier.report import Report, as_json
 from verifier.texts import check_text
@@ -49,6 +50,13 @@ def reported(variant: str) -> FunctionReport:
 def test_every_example_has_variants() -> None:
     assert len(EXAMPLES) >= 9
     assert {variant.partition(":")[0] for variant in VARIANTS} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_its_derivative_communicates_as_that_of_jax(variant: str) -> None:
+    """Of a step that takes a gradient it is a second one."""
+    found = compare([f"examples.{variant}"])
+    assert [one.agree for one in found.compared] == [True], (found.untraced, [str(one) for one in found.compared])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
