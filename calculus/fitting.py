@@ -2,7 +2,7 @@
 
 A row of the table is written for arrays that lie on one device. Where a dim that it looks along is cut, its equations
 keep it cut if a partitioner can (windows slide along it, and the size is divided evenly); else it is gathered first.
-So is a dim that becomes a minor part of another one.
+So is a dim that becomes a minor part of another one, or falls into parts that its axes cut across.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def fitted(
             with suppress(Refused):
                 return builder.emit(name, atoms, parameters, (kept,))
         looked = {factor for factor, role in scheme.roles.items() if role == "whole"}
-        looked.update(factor for dims in scheme.results for dim in dims for factor in dim[1:])
+        looked.update(factor for dims in (*scheme.results, *scheme.operands) for dim in dims for factor in dim[1:])
         whole = [
             builder.at(atom, uncut(type, [not looked.isdisjoint(dim) for dim in dims]))
             for atom, type, dims in zip(atoms, types, scheme.operands, strict=True)

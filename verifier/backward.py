@@ -20,6 +20,7 @@ from calculus.meshes import Mesh
 from calculus.naming import tidy
 from calculus.programs import Document, Equation, Literal, Program, Variable
 from calculus.refusals import Place, Refusal, Refused
+from calculus.typed import typed
 from calculus.types import Type
 from grammar.meshes import parse_meshes
 from grammar.print import print_document
@@ -97,6 +98,7 @@ def made(program: Program, checker: Checker, make: Derive, positions: Sequence[i
     """A well-typed program's derived program, with respect to the inputs at these positions, with the names that JAX
     would print. checker: the one that has checked the program. Raises `Refused` where there is none."""
     meshes = checker.scope.meshes
+    program = typed(checker.body(program, checker.scope))
     bench = Workbench(checker)
     document = tidy(make(program, bench, positions))
     document.mesh = _first_line(meshes)

@@ -23,6 +23,7 @@ from calculus.meshes import Mesh
 from calculus.naming import tidy
 from calculus.programs import Program
 from calculus.refusals import Refused
+from calculus.typed import typed
 from calculus.types import Type, same
 from verifier.cells import Refusal
 from verifier.examine import examine
@@ -183,12 +184,12 @@ def _ours(traced: Traced) -> Side:
         program = traced.retyped() if again else forward
         checker = Checker(traced.meshes)
         try:
-            checker.check(program)
+            checked = checker.check(program)
             if checker.refusals:
                 first = checker.refusals[0][0]
                 refusal = refusal or Refusal(first.code, f"in the function itself: {first.message}")
                 continue
-            made = (gradient if traced.scalar else vjp)(program, Workbench(checker), traced.wrt)
+            made = (gradient if traced.scalar else vjp)(typed(checked), Workbench(checker), traced.wrt)
         except Refused as refused:
             refusal = refusal or Refusal(refused.refusal.code, refused.refusal.message)
             break

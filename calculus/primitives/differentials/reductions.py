@@ -175,9 +175,11 @@ def in_turn(
 
 
 def spread_out(number: ArrayType, result: ArrayType) -> ArrayType:
-    """The type of a number everywhere, cut as a result is."""
+    """The type of a number everywhere, cut as a result is, and reduced where either is: beside what is reduced stands
+    a number that is written in the program."""
     cut = {axis for axes in result.axes for axis in axes}
-    reduced = tuple(axis for axis in number.reduced if axis not in cut)
+    beside = tuple(axis for axis in result.reduced if axis not in number.mentioned)
+    reduced = tuple(axis for axis in (*number.reduced, *beside) if axis not in cut)
     return array_type(number.dtype, result.shape, result.axes, number.varying, number.unreduced, reduced)
 
 
