@@ -272,6 +272,16 @@ class Numbering:
         ends = self.results(inner, inside)
         return [self.crossed("outside", type, end, "inside") for type, end in zip(equation.types, ends, strict=True)]
 
+    def elsewhere(self, equation: Equation, operands: Sequence[int], types: Sequence[Hashable]) -> list[int]:
+        """A body computed elsewhere, on the host say: what is computed there is not what is computed here."""
+        inner = body(equation.parameters["jaxpr"])
+        assert inner is not None
+        there, here = (f"{side} {equation.parameters.get('compute_type')}" for side in ("inside", "outside"))
+        inside = [self.crossed(there, type, one, here) for type, one in zip(inner.input_types, operands, strict=True)]
+        given = [*map(self.constant, inner.constant_types), *inside]
+        ends = self.results(inner, given)
+        return [self.crossed(here, type, end, there) for type, end in zip(equation.types, ends, strict=True)]
+
     def crossed(self, way: str, type: Type | None, number: int, back: str) -> int:
         """A value on the other side of a boundary; what comes back is what it was."""
         key, wanted = self.keys[number], _plain(type)
@@ -308,6 +318,7 @@ _FORMS: Final = {
     "while": while_loop,
     "shard_map": Numbering.shard_map,
     "cond": Numbering.cond,
+    "compute_on": Numbering.elsewhere,
 }
 
 _BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")

@@ -13,9 +13,9 @@ from calculus.loops import scan_parts
 from calculus.programs import Equation, Parameters, Program, Programs, Value, body
 from calculus.types import RefType
 
-_CALLS: Final = ("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "shard_map")
+_CALLS: Final = ("jit", "pjit", "closed_call", "core_call", "compute_on", "remat", "remat2", "checkpoint", "shard_map")
 _OF_OPERANDS: Final = ("in_shardings", "in_layouts", "donated_invars", "in_specs")
-_OF_RESULTS: Final = ("out_shardings", "out_layouts", "out_specs")
+_OF_RESULTS: Final = ("out_shardings", "out_layouts", "out_specs", "out_memory_spaces")
 
 T = TypeVar("T")
 

@@ -20,7 +20,9 @@ from calculus.programs import Atom, Equation, Literal, Program, Programs, Variab
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, array_type
 
-_CALLS: Final = frozenset({"jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "shard_map"})
+_CALLS: Final = frozenset(
+    {"jit", "pjit", "closed_call", "core_call", "compute_on", "remat", "remat2", "checkpoint", "shard_map"}
+)
 """Forms whose one body has the equation's operands for inputs, and its results for outputs."""
 
 _IDENTITIES: Final = frozenset({"name", "optimization_barrier", "device_put"})

@@ -14,10 +14,10 @@ from calculus.forms import context
 from calculus.linearization import Linearizer, Pushed, Tangent, linearize
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Word, body
 from calculus.transposition import Transposer, transpose
-from calculus.types import Type
+from calculus.types import ArrayType, Type
 
 _BODIES: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-_KEPT: Final = ("name", "ctx_mesh", "inline", "keep_unused")
+_KEPT: Final = ("name", "ctx_mesh", "inline", "keep_unused", "compute_type", "compiler_options_json")
 """Parameters that a derived call has as well."""
 
 
@@ -43,7 +43,7 @@ def _call(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     known = types_in(found.forward) if added else {}
     types: list[Type | None] = [*equation.types, *(known[residual] for residual in added)]
     results = walk.known.emit(
-        equation.primitive, primals, _with_body(equation.parameters, key, forward, results=len(added)), types
+        equation.primitive, primals, _with_body(equation.parameters, key, forward, types[count:]), types
     )
     extra = dict(zip(added, results[count:], strict=True))
     residuals = [
@@ -53,7 +53,7 @@ def _call(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     given = [tangent for tangent in tangents if tangent is not None][: len(found.linear.inputs) - len(residuals)]
     primal_types = [walk.known.type_of(result) for result in results[:count]]
     wanted = [type for type, flows in zip(primal_types, found.nonzero, strict=True) if flows]
-    rows = _derived(equation.parameters, key, found.linear)
+    rows = _derived(equation.parameters, key, found.linear, wanted)
     pushed = iter(walk.linear.emit(equation.primitive, (*residuals, *given), rows, wanted) if wanted else ())
     return results[:count], [next(pushed) if flows else None for flows in found.nonzero]
 
@@ -66,7 +66,7 @@ def _call_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None])
     found = transpose(walk.bench, scope, program, linear, flowing)
     known = [atom for atom, one in zip(equation.inputs, linear, strict=True) if not one]
     wanted = results_of(found.program)
-    rows = _derived(equation.parameters, key, found.program)
+    rows = _derived(equation.parameters, key, found.program, wanted)
     if not wanted:
         return
     given = (*known, *(ct for ct in cts if ct is not None))
@@ -80,25 +80,42 @@ def _inside(scope: Scope, builder: Builder, equation: Equation) -> Scope:
     return builder.checker.scope_on(context(equation, scope), scope)
 
 
-def _with_body(parameters: Parameters, key: str, program: Program, results: int) -> Parameters:
-    """The parameters of a call with further results."""
+def _with_body(parameters: Parameters, key: str, program: Program, more: Sequence[Type | None]) -> Parameters:
+    """The parameters of a call with further results, of these types."""
     rows: dict[str, Value] = dict(parameters.items_in_order)
     rows[key] = program
-    for name in ("out_shardings", "out_layouts"):
+    unsaid: dict[str, tuple[Value, ...]] = {
+        "out_shardings": (Word("UnspecifiedValue"),) * len(more),
+        "out_layouts": (None,) * len(more),
+        "out_memory_spaces": _memories(more),
+    }
+    for name, values in unsaid.items():
         value = rows.get(name)
         if isinstance(value, tuple):
-            rows[name] = (*value, *(Word("UnspecifiedValue") if "shardings" in name else None,) * results)
+            rows[name] = (*value, *values)
     return Parameters(tuple(rows.items()))
 
 
-def _derived(parameters: Parameters, key: str, program: Program) -> Parameters:
-    """The parameters of a call of a derived body: what is asked of the operands is not asked of their cotangents."""
-    kept = tuple((name, value) for name, value in parameters.items_in_order if name in _KEPT)
-    return Parameters((*kept, (key, program)))
+def _derived(parameters: Parameters, key: str, program: Program, types: Sequence[Type]) -> Parameters:
+    """The parameters of a call of a derived body, with results of these types: what is asked of the operands is not
+    asked of their cotangents; they are computed where their primals are."""
+    rows: dict[str, Value] = {name: value for name, value in parameters.items_in_order if name in _KEPT}
+    rows[key] = program
+    if "out_memory_spaces" in parameters:
+        rows["out_memory_spaces"] = _memories(types)
+    return Parameters(tuple(rows.items()))
+
+
+def _memories(types: Sequence[Type | None]) -> tuple[Value, ...]:
+    """The memories that results of these types lie in, as JAX writes them."""
+    return tuple(
+        Word(f"MemorySpace.{(type.memory if isinstance(type, ArrayType) else '').capitalize() or 'Device'}")
+        for type in types
+    )
 
 
 _CALL: Final = Form(_call, _call_back)
 
 CALLS: Final[dict[str, Form]] = {
-    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call"), _CALL),
+    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call", "compute_on"), _CALL),
 }

@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax
+from jax._src import compute_on
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.layout import Layout, with_layout_constraint
 
+from calculus.programs import Word
 from grammar.read import read
 from tests.verifier.with_jax.compared import (
     INT,
@@ -19,6 +21,7 @@ from tests.verifier.with_jax.compared import (
     N,
     P,
     Traced,
+    W,
     X,
     needs_types,
     refused,
@@ -196,6 +199,42 @@ PLACED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_what_moves_or_watches(name: str) -> None:
     function, arguments = PLACED[name]
     same_gradient(function, *arguments)
+
+
+def on_the_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A region that is computed on the host, its results back in the memory of the device."""
+    made: Any = getattr(compute_on, "compute_on2", None) or compute_on.compute_on
+    found: Callable[..., Any] = made(jax.jit(function), compute_type="device_host", out_memory_spaces=DEVICE)
+    return found
+
+
+ELSEWHERE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "linear": (lambda x: jnp.sum(jnp.sin(on_the_host(lambda x: x * 2.0)(x))), (X,)),
+    "with residuals": (lambda x: jnp.sum(jnp.sin(on_the_host(lambda x: jnp.sin(x) * 2.0)(x))), (X,)),
+    "a product": (lambda x, w: jnp.sum(jnp.sin(on_the_host(lambda x, w: jnp.sin(x) @ w)(x, w))), (X, W)),
+    "of an operand again": (lambda x: jnp.sum(on_the_host(lambda x, y: jnp.sin(x) * y)(x, jnp.sum(x))), (X,)),
+    "two results, one used": (lambda x: jnp.sum(on_the_host(lambda x: (jnp.sin(x), x * x))(x)[1]), (X,)),
+    "what has no tangent": (
+        lambda x, n: jnp.sum(on_the_host(lambda x, n: (x * n, n + 1))(x, n)[0]), (X, INT)),
+    "in a loop": (
+        lambda x: jnp.sum(lax.scan(lambda c, _: (on_the_host(jnp.sin)(c), None), x, None, length=3)[0]), (X,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_is_computed_elsewhere(name: str) -> None:
+    """What follows from the body is computed where the body is, and its residuals wait in the device's memory."""
+    function, arguments = ELSEWHERE[name]
+    same_gradient(function, *arguments)
+
+
+def test_where_a_cotangent_is_computed() -> None:
+    ours, _ = Traced(ELSEWHERE["with residuals"][0], (X,)).gradient()
+    forward, backward = (one for one in read(ours).program.equations if one.primitive == "compute_on")
+    device = Word("MemorySpace.Device")
+    assert forward.parameters["out_memory_spaces"] == (device, device)
+    assert backward.parameters["out_memory_spaces"] == (device,)
+    assert backward.parameters["compute_type"] == forward.parameters["compute_type"] == Word("device_host")
 
 
 @needs_types
