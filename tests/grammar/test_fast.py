@@ -288,16 +288,17 @@ def test_hostile_texts_take_linear_time(make: Callable[[int], str]) -> None:
 
     def seconds(n: int) -> float:
         text = make(n)
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            with contextlib.suppress(Odd, Refused):
-                read_fast(text)
-            times.append(time.process_time() - start)
-        return min(times)
+        start = time.process_time()
+        with contextlib.suppress(Odd, Refused):
+            read_fast(text)
+        return time.process_time() - start
+
+    def linear() -> bool:
+        """Ten times the time for ten times the text, with room; where it is quadratic, a hundred times."""
+        return seconds(20_000) < 40 * max(seconds(2_000), 0.02)
 
     seconds(100)
-    assert seconds(20_000) < 40 * max(seconds(2_000), 0.02)  # ten times where it is linear, a hundred where it is not
+    assert any(linear() for _ in range(3))
 
 
 def test_odd_bodies_are_not_asked_about_at_every_depth() -> None:

@@ -176,5 +176,5 @@ def test_time_is_bounded_where_a_stream_runs_through_everything() -> None:
         return time.process_time() - start
 
     seconds(10)
-    few, many = (min(seconds(count) for _ in range(3)) for count in (500, 2000))
-    assert many < 10 * max(few, 0.05)  # four times where it is linear, sixteen where it is not
+    # four times where it is linear, sixteen where it is not
+    assert any(seconds(2000) < 10 * max(seconds(500), 0.05) for _ in range(3))
