@@ -182,12 +182,13 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
         found += _placing(ALL_REDUCE, leaving, source, mesh, lists)
         if len(found) > 1:
             found = [collective.estimated() for collective in found]
-    # An axis that ends up pending is left by masking, which is free; so it counts as dropped without a gather.
-    masked = [tuple(axis for axis in axes if axis not in target.unreduced) for axes in lists]
-    if all(wanted == axes[: len(wanted)] for wanted, axes in zip(masked, lists, strict=True)):
-        before = [axes[: len(wanted)] for wanted, axes in zip(masked, before, strict=True)]
-        lists = masked
-    moved = _relay(source, before, lists, goal, mesh)
+    # What ends up pending along an axis is masked, free, once all else has moved: where that is all that the dim still
+    # has to lose, it stays cut until then.
+    ends = [
+        axes if axes[: len(wanted)] == wanted and set(axes[len(wanted) :]) <= {*target.unreduced} else wanted
+        for axes, wanted in zip(lists, goal, strict=True)
+    ]
+    moved = _relay(source, before, lists, ends, mesh)
     if found:
         return (*found, *moved)
     return tuple(collective._replace(goal=(goal, target.unreduced)) for collective in moved)

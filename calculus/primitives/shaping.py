@@ -381,7 +381,16 @@ def _split_dtypes(site: Site) -> tuple[str, ...]:
 
 
 SHAPING = (
-    Primitive("broadcast_in_dim", ("x",), "x", _broadcast_scheme, same_dtype, target="printed", joins="x"),
+    Primitive(
+        "broadcast_in_dim",
+        ("x",),
+        "x",
+        _broadcast_scheme,
+        same_dtype,
+        target="printed",
+        joins="x",
+        sized="shape result",
+    ),
     Primitive(
         "broadcast_to", ("x",), "x", _trailing_scheme, same_dtype, kernel=_broadcast, joins="x", sized="shape result"
     ),

@@ -294,11 +294,12 @@ class Machine:
     ) -> Lying:
         """An operand moved as it was derived; what was moved to the same place before in this body moves no more."""
         atom = step.equation.inputs[index]
-        for place, collective in steps:
+        for at, (place, collective) in enumerate(steps):
+            then = steps[at + 1][1] if at + 1 < len(steps) else None
             key = (atom, collective.kind, collective.axes, collective.payload, collective.goal)
             known = frame.moved.get(key) if atom != "_" and collective.goal is not None else None
             if known is None:
-                known = follow(value, goal or value.type, [(place, collective)], self.account)
+                known = follow(value, goal or value.type, [(place, collective)], self.account, then)
                 if collective.goal is not None:
                     frame.moved[key] = known
             value = known

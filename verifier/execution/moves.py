@@ -52,28 +52,29 @@ def lying(blocks: Blocks, type: ArrayType, grid: Grid) -> Lying:
     return Lying(blocks, grid.bare(type), grid, type.kind)
 
 
-def follow(value: Lying, goal: ArrayType, steps: Sequence[tuple[Place, Collective]], account: Account) -> Lying:
-    """Carry out collectives one after the other, on the way to a goal. A sum that is scattered is scattered first."""
+def follow(
+    value: Lying,
+    goal: ArrayType,
+    steps: Sequence[tuple[Place, Collective]],
+    account: Account,
+    then: Collective | None = None,
+) -> Lying:
+    """Carry out collectives one after the other, on the way to a goal. A sum that is scattered is scattered first.
+    then: what is carried out after them."""
     goal = value.grid.bare(goal)
     ordered = sorted(steps, key=lambda step: step[1].kind != REDUCE_SCATTER) if steps else steps
     for number, (place, collective) in enumerate(ordered):
         if collective.kind in (UNKNOWN, BROADCAST):
             account.skipped(place, collective)
             continue
-        following = ordered[number + 1][1] if number + 1 < len(ordered) else None
-        before = value
+        following = ordered[number + 1][1] if number + 1 < len(ordered) else then
+        before = value = _sliced_first(value, goal) if collective.kind in (PERMUTE, ALL_TO_ALL) else value
         value = _step(value, goal, collective, following)
         if value is before:
             account.skipped(place, collective)
             continue
-        moved = value if collective.kind == ALL_GATHER else before
-        if collective.kind in (PERMUTE, ALL_TO_ALL):
-            size = (
-                min(_size(before.blocks), _size(value.blocks)) if collective.kind == PERMUTE else _size(before.blocks)
-            )
-        else:
-            size = _size(moved.blocks)
-        account.ran(place, collective, size)
+        size = _size((value if collective.kind == ALL_GATHER else before).blocks)
+        account.ran(place, collective, min(size, _size(value.blocks)) if collective.kind == PERMUTE else size)
     return value
 
 
@@ -92,7 +93,8 @@ def _step(value: Lying, goal: ArrayType, collective: Collective, following: Coll
     if collective.kind == REDUCE_SCATTER:
         return _scattered(value, goal, axes, estimate)
     if collective.kind == ALL_GATHER and collective.group != grid.mesh.size(axes):
-        return _assembled(value, goal.axes, grid.mesh.in_order({*type.sharded, *goal.sharded}))
+        lists = [end if {*own} & {*axes} else own for own, end in zip(type.axes, goal.axes, strict=True)]
+        return _assembled(value, lists, grid.mesh.in_order({*type.sharded, *goal.sharded}))
     if collective.kind == ALL_GATHER:
         lists = [tuple(axis for axis in own if axis not in axes) for own in type.axes]
         if not set(axes) <= set(type.sharded):
@@ -100,15 +102,15 @@ def _step(value: Lying, goal: ArrayType, collective: Collective, following: Coll
         if any(own[: len(left)] != left for own, left in zip(type.axes, lists, strict=True)):
             raise NotDerived(f"gathering {type} over {', '.join(axes)} leaves no consecutive blocks")
         return _assembled(value, lists, axes)
-    value = _sliced_first(value, goal)
     if collective.kind == PERMUTE:
+        gathered = following.axes if following is not None and following.kind == ALL_GATHER else ()
+        if following is not None and gathered and following.group != grid.mesh.size(gathered):
+            # Blocks change places at the finer of two cuts, and are then gathered: the two are carried out in one.
+            return Lying(list(value.blocks), value.type, grid, value.monoid)
         lists = list(value.type.axes)
         for dim, (own, wanted) in enumerate(zip(value.type.axes, goal.axes, strict=True)):
             if own != wanted and {*own, *wanted} & set(axes):
-                lists[dim] = wanted
-        if following is not None and following.kind == ALL_GATHER and following.group != grid.mesh.size(following.axes):
-            # Blocks change places at the finer of two cuts, and are then gathered: the two are carried out in one.
-            return Lying(list(value.blocks), value.type, grid, value.monoid)
+                lists[dim] = (*wanted, *(axis for axis in gathered if axis in own))
         return _assembled(value, lists, grid.mesh.in_order({*value.type.sharded, *goal.sharded}))
     assert collective.kind == ALL_TO_ALL
     lists = [tuple(axis for axis in own if axis not in axes) for own in value.type.axes]
