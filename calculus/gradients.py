@@ -32,6 +32,14 @@ def gradient(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
             help="give back one number, or ask for the vjp",
             place=Place("output"),
         )
+    if type.dtype_class == "c":
+        raise refuse(
+            "shape",
+            f"the program's result is {type}",
+            because="a complex result has a gradient only where the program is holomorphic, which nothing says",
+            help="give back its real part, or ask for the vjp",
+            place=Place("output"),
+        )
     plain = builder.literal(1, type.dtype)
     seed = builder.one("reshard", (plain,), None, plain.type)
     return _finished(builder, program, wrt, (builder.at(seed, cotangent(type)),), residuals, ())

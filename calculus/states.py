@@ -82,6 +82,11 @@ def state_of_result(
     return tuple(unreduced), tuple(reduced), next(iter(kinds), "sum")
 
 
+def _endless(text: str) -> bool:
+    """Whether a literal is infinite, or no number."""
+    return "inf" in text.lower() or "nan" in text.lower()
+
+
 class _Question(NamedTuple):
     """What Q is asked about one result, axis by axis."""
 
@@ -99,6 +104,8 @@ class _Question(NamedTuple):
         marked = any(state in _MARKS for state in states if isinstance(state, str))
         if not marked and (said not in _MARKS or self.use.unasked):
             return "N"  # an ordinary judgment: the target rule types it, and it pays
+        if "U" in states:
+            self._scaled()
         found = self.q.results(states)
         if said is not None and said in (self.q.askable(states) if self.use.targeted else found):
             return said
@@ -119,6 +126,20 @@ class _Question(NamedTuple):
                     place=Place("binder", self.use.number),
                 )
         raise self._no(axis, states, said, found)
+
+    def _scaled(self) -> None:
+        """Refuses a number beside pieces of a sum of which it makes infinite ones: pieces have both signs, and
+        infinities of both signs add up to no number, whatever the sum of the pieces is."""
+        nonlinear = self.q.signature.nonlinear
+        for index, operand in enumerate(self.use.operands):
+            if isinstance(operand, Literal) and (_endless(operand.text) or (operand.zero and index in nonlinear)):
+                raise refuse(
+                    "state",
+                    f"{self.use.primitive.name} of a pending sum and the number {operand.text}",
+                    because="it makes pieces of both signs infinite, and infinities of both signs add up to no number",
+                    help="finish the sum first",
+                    place=Place("operand", index),
+                )
 
     def _given(self, axis: str, index: int) -> Given:
         """An operand's state, after the one implicit coercion: a copy that meets a cut dim is sliced."""

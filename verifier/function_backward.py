@@ -42,6 +42,13 @@ class BackwardReport(FunctionReport):
         """What this is: `gradient`, `vjp`, `transpose` or `linearization`."""
         return self.kind
 
+    def backward(self, wrt: Any = None) -> BackwardReport:
+        """A derived program is not derived again from its report. Raises `UnknownInput`, which says what to do."""
+        raise UnknownInput(
+            f"this is the report on a {self.kind} already: for a second derivative, check the first, "
+            "verifier.check(jax.grad(f), ...).backward()"
+        )
+
     def data(self) -> dict[str, object]:
         """The report as plain data."""
         found = FunctionReport.data(self)
@@ -164,9 +171,11 @@ def _in_their_words(source: Source, refusal: Refusal, make: Derive) -> Refusal:
 def chosen(source: Source, wrt: Any) -> list[int]:
     """The positions of the inputs that are asked for, those that are not floating left out. Raises `UnknownInput` where
     one names no input, or nothing floating."""
-    asked = [0] if wrt is None else [wrt] if isinstance(wrt, (int, str)) else list(wrt)
+    asked = [0] if wrt is None else list(wrt) if isinstance(wrt, (tuple, list, set, frozenset)) else [wrt]
     found: dict[int, None] = {}
     for one in asked:
+        if isinstance(one, bool) or not isinstance(one, (int, str)):
+            raise UnknownInput(f"{one!r} is neither the number of an argument nor the path of an input")
         start = _argument(source, one) if isinstance(one, int) else _quoted(one.strip())
         named = [position for position, path in enumerate(source.inputs) if _begins(path, start)]
         if not named:
@@ -202,6 +211,8 @@ def _begins(path: str, start: str) -> bool:
 
 
 def _unknown(source: Source, asked: Any, start: str) -> str:
+    if start in source.arguments:
+        return f"{start} holds no array: a Python number is part of the program; pass it as jnp.float32(...)"
     near = difflib.get_close_matches(start, (*source.arguments, *source.inputs), 3)
     meant = f"; did you mean {' or '.join(near)}?" if near else f": {_choices(source)}"
     return f"{asked if asked != '' else 'nothing'} is no input of the function{meant}"

@@ -257,3 +257,10 @@ def test_an_operand_that_stands_twice() -> None:
         i:f32[] = mul a g
       in (h, i) }"""
     assert difference(read(found).program, read(expected).program) == ""
+
+
+def test_a_complex_result_has_no_gradient() -> None:
+    """`jax.grad` asks for a real result too, unless it is told that the function is holomorphic."""
+    program, checker = forward("{ lambda ; a:c64[]. let b:c64[] = mul a a in (b,) }", "X=2")
+    with pytest.raises(Refused, match="c64"):
+        gradient(program, Workbench(checker), (0,))

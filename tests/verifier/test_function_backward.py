@@ -101,6 +101,8 @@ def test_what_may_be_named(wrt: Any, paths: list[str]) -> None:
         (3, "there is no argument 3: the function has 3, counted from 0"),
         ((), f"the floating inputs are {WI}, {WO}, x"),
         ("", "nothing is no input of the function"),
+        (1.5, "1.5 is neither the number of an argument nor the path of an input"),
+        (True, "True is neither the number of an argument"),
     ],
 )
 def test_what_names_nothing(wrt: Any, words: str) -> None:
@@ -108,6 +110,17 @@ def test_what_names_nothing(wrt: Any, words: str) -> None:
     with pytest.raises(verifier.UnknownInput) as raised:
         report.backward(wrt)
     assert words in str(raised.value)
+
+
+def test_a_number_of_python_is_part_of_the_program() -> None:
+    report = verifier.check(lambda w, s: (w * s).sum(), ARGUMENTS[1], 2.0)
+    with pytest.raises(verifier.UnknownInput, match="s holds no array"):
+        report.backward("s")
+
+
+def test_a_derived_program_is_not_derived_again() -> None:
+    with pytest.raises(verifier.UnknownInput, match="a gradient already"):
+        verifier.check(loss, *ARGUMENTS).backward().backward()
 
 
 def test_of_several_results_it_is_the_vjp() -> None:

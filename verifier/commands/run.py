@@ -11,6 +11,7 @@ from calculus.meshes import Mesh
 from verifier.answers import file_report, paragraphs
 from verifier.commands.console import say
 from verifier.commands.options import json_option, load_rules, mesh_option
+from verifier.factories import is_target
 
 
 def _read_values(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
@@ -28,7 +29,14 @@ def _read_values(ctx: click.Context, param: click.Parameter, texts: tuple[str, .
 @click.command()
 @click.argument("file", metavar="FILE")
 @mesh_option
-@click.option("--seed", default=0, show_default=True, metavar="N", help="The seed that inputs are drawn with.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The seed that inputs are drawn with.",
+)
 @click.option(
     "--set", "given", callback=_read_values, multiple=True, metavar="a=[[0,1],[2,3]]",
     help="The values of an input, by its name in FILE; a lone number fills it. All others are drawn.",
@@ -59,6 +67,8 @@ def run(ctx: click.Context, file: str, meshes: list[Mesh], seed: int, given: dic
     """
     from verifier.execution.texts import BadInput, ran_as_json, run_text, told
 
+    if is_target(file):
+        raise click.UsageError("run reads printed programs: print make_jaxpr of the function, or its grad, into a file")
     load_rules()
     report, text = file_report(file, meshes)
     if report.verdict != "ok":

@@ -122,6 +122,7 @@ def test_what_is_different_exits_1_and_shows_the_line(file: str) -> None:
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", "a=[1]"], 2, "have the shape [1]"),
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", "a"], 2, "is no NAME=VALUES"),
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", 'a=["x"]'], 2, "no array of numbers"),
+        ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--seed", "-1"], 2, "not in the range"),
         ("{ lambda ; a:f32[4096@X]. let b:f32[4096] = reshard a in (b,) }", ["--mesh", "X=2048"], 1, "too many"),
     ],
 )
@@ -130,6 +131,11 @@ def test_other_endings(file: str, text: str, words: list[str], status: int, said
     found = run("other.jaxpr", *words)
     assert said in " ".join(found.output.split())
     assert found.exit_code == status
+
+
+def test_a_function_is_not_run() -> None:
+    found = CliRunner().invoke(main, ["run", "examples.loss:loss_and_arguments"])
+    assert (found.exit_code, "run reads printed programs" in found.output) == (2, True)
 
 
 def test_the_help_teaches() -> None:
