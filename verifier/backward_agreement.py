@@ -33,9 +33,9 @@ from verifier.report import count
 if TYPE_CHECKING:
     from verifier.with_jax.gradients import Traced
 
-Move: TypeAlias = "tuple[str, tuple[str, ...], int | None, bool]"
-"""A collective: kind, mesh axes, payload bytes, and whether how often it runs depends on the data. A program is a count
-of these: of how often each runs, all loops and calls taken together."""
+Move: TypeAlias = "tuple[str, tuple[str, ...], int | None, str, bool]"
+"""A collective: kind, mesh axes, payload bytes, how far they are known, and whether how often it runs depends on the
+data. A program is a count of these: of how often each runs, all loops and calls taken together."""
 
 MOST_SHOWN: Final = 20
 """The most unexplained programs that text shows; `--json` lists all."""
@@ -203,7 +203,7 @@ def _side(program: Program, meshes: Sequence[Mesh]) -> Side:
     moves: Counter[Move] = Counter()
     for one in examined.charges:
         moved = one.collective
-        move = moved.kind, tuple(sorted(moved.axes)), moved.payload, one.times is None
+        move = moved.kind, tuple(sorted(moved.axes)), moved.payload, moved.exactness, one.times is None
         moves[move] += 1 if one.times is None else one.times
     objections = [Refusal(refusal.code, refusal.message) for refusal in examined.refusals]
     found = examined.checked.types if examined.checked is not None else ()
@@ -261,8 +261,8 @@ def _shown(one: Comparison) -> Iterator[str]:
             continue
         if side.objection is not None:
             yield f"    {who}: our checker objects: {_worded(side.objection)}"
-        for (kind, axes, size, _), times in sorted((side.moves - other.moves).items(), key=str):
-            yield f"    {who} alone: {kind} over {', '.join(axes)}, {size} bytes, {times} more"
+        for (kind, axes, size, known, _), times in sorted((side.moves - other.moves).items(), key=str):
+            yield f"    {who} alone: {kind} over {', '.join(axes)}, {size} bytes ({known}), {times} more"
     if one.accepts == BOTH:
         for index, (mine, theirs) in enumerate(zip(one.ours.types, one.theirs.types, strict=False)):
             if not same(mine, theirs):

@@ -22,11 +22,13 @@ from calculus.types import ArrayType, Axes, array_type
 
 
 def _reshard_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:
-    """To the cotangent type of what was resharded."""
+    """To the cotangent type of what was resharded; between the same meshes, where a region begins or ends."""
     (operand,), (ct,) = equation.inputs, cts
     if ct is not None:
         target = cotangent(walk.builder.type_of(operand))
-        walk.add(operand, walk.builder.one("reshard", (ct,), None, target))
+        sides = {"source_mesh": "target_mesh", "target_mesh": "source_mesh"}
+        back = {sides[name]: value for name, value in equation.parameters.items_in_order if name in sides}
+        walk.add(operand, walk.builder.one("reshard", (ct,), back, target))
 
 
 def _through(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:

@@ -94,7 +94,7 @@ def typed(moves: Counter[Move], name: str) -> Counter[Moved]:
     """What the types say is moved; along axes of one device nothing is."""
     sizes = {axis.name: axis.size for axis in parse_meshes(programs()[name]().mesh)[0].axes}
     found: Counter[Moved] = Counter()
-    for (kind, axes, size, unknown), count in moves.items():
+    for (kind, axes, size, _, unknown), count in moves.items():
         assert size is not None
         assert not unknown
         if any(sizes[axis] != 1 for axis in axes):

@@ -100,6 +100,21 @@ def test_a_wrong_transpose_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("we alone" in line for line in lines(found))
 
 
+def test_a_transposed_reshard_that_forgets_its_meshes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It moves what the compiler may leave where it is: JAX's own goes back between the meshes of the region."""
+
+    def forgetful(walk: Any, equation: Any, cts: Any) -> None:
+        target = cotangent(walk.builder.type_of(equation.inputs[0]))
+        walk.add(equation.inputs[0], walk.builder.one("reshard", cts, None, target))
+
+    names = ("documented/a region of auto axes",)
+    assert len(compare(names).same) == 1
+    monkeypatch.setitem(FORMS, "reshard", Form(FORMS["reshard"].linearize, forgetful))
+    (wrong,) = compare(names).unexplained
+    assert {move[0]: move[3] for move in (wrong.ours.moves - wrong.theirs.moves)} == {"all-gather": "exact"}
+    assert {move[0] for move in (wrong.theirs.moves - wrong.ours.moves)} == {"unknown"}
+
+
 @pytest.mark.skipif(OLD, reason="the older release has no reduced arguments")
 @pytest.mark.parametrize(
     ("title", "function", "arrays"),
@@ -171,5 +186,5 @@ def test_patterns() -> None:
     moved = Side(objection=Refusal("state", "no"))
     both = BackwardPattern(frozenset({"both"}))
     assert both.fits(Comparison("x", ours, moved))
-    more = moved._replace(moves=moved.moves + type(moved.moves)({("all-reduce", ("X",), 4, False): 1}))
+    more = moved._replace(moves=moved.moves + type(moved.moves)({("all-reduce", ("X",), 4, "exact", False): 1}))
     assert not both.fits(Comparison("x", ours, more)), "an objection explains no communication"

@@ -294,3 +294,38 @@ def test_what_names_nothing_is_misuse() -> None:
         assert (found.exit_code, found.stdout) == (2, "")
         assert words in found.stderr
     assert run("grad", "users_loss:none").exit_code == 2
+
+
+def _by_the_compiler(x: Any) -> Any:
+    return jax.sharding.auto_axes(lambda x: x * 2.0, out_sharding=P("data", None))(x)
+
+
+REGIONS = {
+    "a region": (_by_the_compiler, 2),
+    "set": (lambda x: x.at[jnp.array([0, 1])].set(1.0, out_sharding=P("data", None)), 2),
+    "add": (lambda x: x.at[jnp.array([0, 1])].add(1.0, out_sharding=P("data", None)), 2),
+    "get, a copy": (lambda x: x.at[jnp.array([0, 1])].get(out_sharding=P(None, None)), 1),
+    "a region in a call": (lambda x: jax.jit(_by_the_compiler)(jnp.sin(x)), 2),
+    "a copy": (lambda x: jax.sharding.auto_axes(lambda x: x * 2.0, out_sharding=P())(jax.reshard(x, P())), 0),
+}
+"""Functions, and how often a derivative's region takes over what is cut: going in, and the cotangent going back in.
+What is a copy where a region begins costs nothing, and where it ends it is sliced."""
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_region_has_its_price_and_its_certainty_backward_too(name: str) -> None:
+    """The compiler chooses what moves where a region begins, and its transpose begins where it ends."""
+    function, chosen = REGIONS[name]
+
+    def summed(x: Any) -> Any:
+        return jnp.sum(jnp.sin(function(x)))
+
+    x = array(4, 3, spec=P("data", None))
+    ours = verifier.check(summed, x).backward()
+    theirs = verifier.check(jax.grad(summed), x)
+    prices = [
+        sorted((row.kind, row.axes, row.bytes or 0, row.exactness) for row in report.communication)
+        for report in (ours, theirs)
+    ]
+    assert (ours.verdict, prices[0]) == ("ok", prices[1])
+    assert [row.exactness for row in ours.communication if row.kind == "unknown"] == ["chosen by the compiler"] * chosen

@@ -302,9 +302,11 @@ class Conversion:
                 self.names[variable] = self.binder(model)
 
     def reshard(self, eqn: Any) -> Equation | None:
+        """The usual way where what is printed is wanted."""
+        return None if self.printed else self.between_meshes(eqn)
+
+    def between_meshes(self, eqn: Any) -> Equation | None:
         """Where a region of auto axes begins or ends, the meshes of both sides, which JAX does not print."""
-        if self.printed:
-            return None
         (operand,), (result,) = eqn.invars, eqn.outvars
         sides = operand.aval.sharding.mesh, result.aval.sharding.mesh
         if sides[0] == sides[1] or sides[0].empty or sides[1].empty:
@@ -400,7 +402,7 @@ _SPECIAL: Final = {
     "call_hi_primitive_linearized": Conversion.high_linearized,
     "get": Conversion.get,
     "jit": Conversion.jit,
-    "reshard": Conversion.reshard,
+    "reshard": lambda conversion, eqn: conversion.reshard(eqn),
     "swap": Conversion.swap,
 }
 

@@ -20,7 +20,7 @@ from calculus.meshes import Mesh
 from calculus.programs import Document, Program
 from calculus.types import DTYPES, ArrayType
 from verifier.with_jax import meshes
-from verifier.with_jax.convert import Conversion, convert
+from verifier.with_jax.convert import Conversion
 from verifier.with_jax.names import is_array
 from verifier.with_jax.objects import Objects
 from verifier.with_jax.probe import of_aval, spec
@@ -30,8 +30,14 @@ from verifier.with_jax.untyped import WithoutTypes
 VERSION: Final = jax.__version__
 
 
-class _WithRules(Conversion):
-    """The program as JAX prints it, and the rules that it does not print."""
+class _WithMeshes(Conversion):
+    """The program as JAX prints it, and the meshes on both sides of a region, which it does not print."""
+
+    reshard = Conversion.between_meshes
+
+
+class _WithRules(_WithMeshes):
+    """The rules too that JAX does not print."""
 
     custom = Objects.custom
 
@@ -120,7 +126,7 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
     def derivative() -> Document:
         with _context(mesh):
             function, arguments = differentiated()
-            return convert(jax.make_jaxpr(function)(*arguments))
+            return _WithMeshes(opened(jax.make_jaxpr(function)(*arguments))).converted().document
 
     def lowered() -> Any:
         function, arguments = differentiated()
