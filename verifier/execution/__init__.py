@@ -11,5 +11,6 @@ forms         calls, loops, branches, boundaries, cells
 account       what was executed, beside what was derived
 drawing       inputs from their types
 comparing     how far two results may be apart, and where they first differ
+rounding      how far roundings move what cancels
 run           all of it on one text
 """

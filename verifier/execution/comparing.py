@@ -4,7 +4,8 @@ A sum of n numbers that is taken in another order differs by at most (n - 1)·u 
 unit roundoff of the dtype that they are added in (Higham, Accuracy and Stability of Numerical Algorithms, 4.2); any
 other function by a few u of its own. To first order these errors add up over the equations that lead to a value. So two
 results may differ by u · Σ terms of the largest element, u that of the coarsest dtype met on the way: norms, not
-elements, because sums cancel; and where pieces are k times as large as what they add up to, by k times as much.
+elements, because sums cancel; and where pieces are k times as large as what they add up to, by k times as much. Where
+all of a value cancels, its own elements say nothing: then `verifier.execution.rounding` measures what the terms do.
 Integers, truth values and keys are equal, or different.
 """
 
@@ -35,16 +36,16 @@ def size_of(array: Array) -> float:
     """The size of the largest finite element; 0 of what is not rounded."""
     if not unit(array.dtype) or not array.size:
         return 0.0
-    numbers = np.abs(_comparable(array))
+    numbers = np.abs(comparable(array))
     return float(np.max(numbers, where=np.isfinite(numbers), initial=0))
 
 
-def apart(one: Array, other: Array, allowed: float) -> str:
-    """How two arrays differ by more than a share `allowed` of their largest element; empty where they do not. NaN is
-    itself, an infinity equal only to itself."""
+def apart(one: Array, other: Array, allowed: float, beside: float = 0.0) -> str:
+    """How two arrays differ by more than a share `allowed` of their largest element, or by more than `beside`, whatever
+    their size; empty where they do not. NaN is itself, an infinity equal only to itself."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{one.dtype}{list(one.shape)} and {other.dtype}{list(other.shape)}"
-    left, right = (_comparable(array) for array in (one, other))
+    left, right = (comparable(array) for array in (one, other))
     with np.errstate(all="ignore"):
         same = (left == right) | ((left != left) & (right != right))
         if not unit(one.dtype):
@@ -52,7 +53,8 @@ def apart(one: Array, other: Array, allowed: float) -> str:
         else:
             finite = np.isfinite(left) & np.isfinite(right)
             largest = float(np.max(np.abs(np.where(finite, left, 0)), initial=0))
-            off = ~same & ~(finite & (np.abs(left - right) <= max(allowed, 2 * unit(one.dtype)) * largest))
+            most = max(max(allowed, 2 * unit(one.dtype)) * largest, beside)
+            off = ~same & ~(finite & (np.abs(left - right) <= most))
     if not off.any():
         return ""
     at = tuple(int(index) for index in np.argwhere(off)[0])
@@ -61,7 +63,7 @@ def apart(one: Array, other: Array, allowed: float) -> str:
     return f"{place}{one[at]} whole, {other[at]} on devices{more}"
 
 
-def _comparable(array: Array) -> Array:
+def comparable(array: Array) -> Array:
     """Numbers that numpy compares and subtracts as such."""
     if array.dtype.kind == "V":
         return array.astype(np.float32)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from calculus.collectives import COLLECTIVES
-from calculus.communication import on_one_mesh
+from calculus.communication import COMPILER, on_one_mesh
 from calculus.effects import EFFECTFUL, Inner, wanted_of
 from calculus.exchanges import AWAITED
 from calculus.forms import FORMS, context
@@ -204,6 +204,10 @@ def _put(machine: Machine, step: Step, blocks: Blocks, index: int, frame: Frame)
     asked = _asked(step, index)
     meshes = scope.mesh_of(source), asked or scope.mesh_of(target)
     steps = [(place, one) for place, one in machine.slots(step) if one.subject == index]
+    chosen = [one for _, one in steps if one.exactness == COMPILER]
+    if chosen:
+        axes = ", ".join(axis for one in chosen for axis in one.axes)
+        raise CannotRun(f"beyond this reshard {axes} is automatic, and what moves along it is the compiler's choice")
     here, there = machine.grid(meshes[0]), machine.grid(meshes[1])
     found = on_one_mesh(source, target, *meshes) if not source.plain and not target.plain else None
     if found is not None:

@@ -34,6 +34,7 @@ from verifier.execution.comparing import size_of, unit
 from verifier.execution.grid import Blocks, Grid, local_shape
 from verifier.execution.local import Steps, Use
 from verifier.execution.moves import Lying, NotDerived, follow
+from verifier.execution.rounding import Rounding
 
 
 @dataclass(slots=True)
@@ -45,6 +46,11 @@ class Cell:
 
 Value: TypeAlias = "Blocks | Cell | None"
 """What a name stands for; `None` for a token, and for what no result needs."""
+
+
+def copied(value: Value) -> Value:
+    """A value that no run changes."""
+    return Cell([block.copy() for block in value.blocks]) if isinstance(value, Cell) else value
 
 
 class Disagreement(Exception):
@@ -95,6 +101,7 @@ class Machine:
         self._dtypes: set[str] = set()
         self._work = 0
         self.cancelled = 1.0
+        self.rounding: Rounding | None = None
         self._steps: dict[tuple[int, Scope], list[Step]] = {}
         self._grids: dict[Mesh, Grid] = {}
         self._keep: list[Checked] = []
@@ -272,6 +279,8 @@ class Machine:
         self._terms[id(step.equation)] = use.terms
         self._dtypes.update(type.dtype for type in results)
         found = use.run(blocks, steps, lambda index, value, own: self.moved(step, index, value, own, frame))
+        if self.rounding is not None:
+            found = self.rounding.moved(primitive, site, blocks, found, use.terms)
         return list(found)
 
     def work(self, results: Sequence[ArrayType], grid: Grid) -> None:

@@ -19,7 +19,8 @@ from verifier.execution.arithmetic import CannotRun, stored
 from verifier.execution.comparing import apart
 from verifier.execution.drawing import drawn
 from verifier.execution.grid import Blocks, Grid
-from verifier.execution.machine import Cell, Failed, Machine, Value
+from verifier.execution.machine import Cell, Failed, Machine, Value, copied
+from verifier.execution.rounding import Rounding, Spread
 
 MOST_DEVICES: Final = 256
 """The most devices of a run."""
@@ -86,6 +87,19 @@ def run(program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[
         return outcome
     outcome.inputs = [shown for shown, _, _ in pairs if shown is not None]
     used = frozenset(range(len(program.outputs)))
+    entered = local.cancelled
+
+    def again(rounding: Rounding) -> dict[str, Array]:
+        """The program run whole once more, with every result moved."""
+        moved = Machine(checker, True, 1, np.random.default_rng(seed))
+        moved.rounding = rounding
+        try:
+            moved.run(checked, scope, [copied(value) for value in given_whole], used, watch=True)
+        except Failed:
+            return {}
+        return {name: value for name, (value, _, _) in moved.watched.items()}
+
+    given_whole = [copied(value) for _, value, _ in pairs]
     try:
         expected = whole.run(checked, scope, [value for _, value, _ in pairs], used, watch=True)
     except Failed as failed:
@@ -100,7 +114,8 @@ def run(program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[
         name: Shown(name, type, value, blocks) for name, (value, type, blocks) in local.watched.items()
     }
     outcome.allowed = local.roundoff * local.growth * local.cancelled
-    outcome.problems += _first_difference(program, whole, local, outcome.allowed)
+    spread = Spread(again, {name: value for name, (value, _, _) in whole.watched.items()}, entered)
+    outcome.problems += _first_difference(program, whole, local, outcome.allowed, spread)
     for index, (one, other, type) in enumerate(zip(expected, found, checked.types, strict=True)):
         if not isinstance(one, list) or not isinstance(other, list):
             continue
@@ -112,8 +127,8 @@ def run(program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[
         assert wanted is not None
         assert value is not None
         outcome.results.append(Shown(str(atom), shown_type, value, other))
-        difference = apart(wanted, value, outcome.allowed)
-        if difference and not outcome.problems:
+        difference = "" if outcome.problems else _difference(wanted, value, outcome.allowed, spread, str(atom))
+        if difference:
             outcome.problems.append(Problem(f"result {index}, {shown_type}: {difference}"))
     outcome.lines = compared(charges(checked), local.account)
     outcome.problems += [
@@ -179,13 +194,21 @@ def _placed(value: Array, type: ArrayType, grid: Grid, random: np.random.Generat
     return [family[at] for at in grid.places]
 
 
-def _first_difference(program: Program, whole: Machine, local: Machine, allowed: float) -> list[Problem]:
+def _difference(one: Array, other: Array, allowed: float, spread: Spread, name: str) -> str:
+    """How two computations of what a name stands for differ, beyond what roundings do."""
+    difference = apart(one, other, allowed)
+    return difference and apart(one, other, allowed, spread.of(name))
+
+
+def _first_difference(
+    program: Program, whole: Machine, local: Machine, allowed: float, spread: Spread
+) -> list[Problem]:
     """The first equation of the program whose value differs between the runs."""
     for equation in program.equations:
         for name in equation.binders:
             if name in whole.watched and name in local.watched and name != "_":
                 (one, type, _), (other, _, _) = whole.watched[name], local.watched[name]
-                difference = apart(one, other, allowed)
+                difference = _difference(one, other, allowed, spread, name)
                 if difference:
                     return [Problem(f"{name}, {type}: {difference}", equation)]
     return []

@@ -1,0 +1,133 @@
+"""Where terms cancel, two orders of one sum differ by roundings of the terms: that is no difference, and nothing more
+is forgiven."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calculus.primitives import TABLE
+from grammar.meshes import parse_meshes
+from verifier.execution.comparing import apart
+from verifier.execution.texts import Ran, run_text
+
+SUM = "{ lambda ; a:f32[4@X]. let b:f32[] = reduce_sum[axes=(0,) out_sharding=None] a in (b,) }"
+NEAR = """{ lambda ; a:f32[8@X] c:f32[]. let
+    b:f32[] = reduce_sum[axes=(0,) out_sharding=None] a
+    d:f32[] = sub b c
+  in (d,) }"""
+SOFTMAX = """{ lambda ; a:f32[4,8@X]. let
+    m:f32[4] = reduce_max[axes=(1,) out_sharding=None] a
+    n:f32[4,8] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(4, 8) sharding=None] m
+    e:f32[4,8@X] = sub a n
+    p:f32[4,8@X] = exp e
+    s:f32[4] = reduce_sum[axes=(1,) out_sharding=None] p
+    t:f32[4,8] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(4, 8) sharding=None] s
+    q:f32[4,8@X] = div p t
+    w:f32[4] = reduce_sum[axes=(1,) out_sharding=None] q
+    z:f32[4,8] = broadcast_in_dim[broadcast_dimensions=(0,) shape=(4, 8) sharding=None] w
+    g:f32[4,8@X] = mul q z
+    d:f32[4,8@X] = sub q g
+  in (d,) }"""
+SKEW = """{ lambda ; a:f32[8@X,8]. let
+    b:f32[8,8@X] = transpose[permutation=(1, 0)] a
+    c:f32[8@X,8] = reshard b
+    d:f32[8@X,8] = sub a c
+    s:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] d
+  in (s,) }"""
+
+
+def ran(text: str, seed: int = 0, **given: Any) -> Ran:
+    return run_text(text, parse_meshes("X=2"), "text", seed, given)
+
+
+def test_a_sum_that_cancels() -> None:
+    """In the order of the array the sum is 0; each half is -1.1 and 1.1 up to a rounding."""
+    found = ran(SUM, a=json.loads("[-0.7,-0.4,-0.7,1.8]"))
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_sum_beside_a_number_close_to_it(seed: int) -> None:
+    a = np.random.default_rng(seed).normal(size=8).astype(np.float32)
+    c = np.float32(np.sum(a, dtype=np.float64))
+    found = ran(NEAR, seed, a=a.tolist(), c=float(c))
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+
+
+@pytest.mark.parametrize("text", [SOFTMAX, SKEW], ids=["softmax", "skew"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_zero_but_for_roundings(text: str, seed: int) -> None:
+    shape = (4, 8) if text is SOFTMAX else (8, 8)
+    a = np.random.default_rng(seed).normal(size=shape)
+    found = ran(text, seed, a=a.tolist())
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+
+
+@pytest.mark.parametrize("off", [1e-5, 1e-2, 1.0])
+def test_more_than_roundings_is_a_difference(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is off by a little on blocks, and not on the whole: a sum that cancels does not hide it."""
+    real = TABLE["neg"].kernel
+    assert real is not None
+
+    def wrong(np: Any, parameters: Any, x: Any) -> Any:
+        return real(np, parameters, x) + np.float32(off if x.shape == (2,) else 0)
+
+    monkeypatch.setitem(TABLE, "neg", replace(TABLE["neg"], kernel=wrong))
+    text = """{ lambda ; a:f32[4@X]. let
+        b:f32[4@X] = neg a
+        c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+      in (c,) }"""
+    assert ran(text, a=[-0.7, -0.4, -0.7, 1.8]).verdict == "different"
+
+
+def test_a_result_in_a_body_that_is_off_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a body is watched: what comes out of it is held against what roundings do, and not more."""
+    real = TABLE["neg"].kernel
+    assert real is not None
+
+    def wrong(np: Any, parameters: Any, x: Any) -> Any:
+        return real(np, parameters, x) + np.float32(1e-4 if x.shape == (2,) else 0)
+
+    monkeypatch.setitem(TABLE, "neg", replace(TABLE["neg"], kernel=wrong))
+    text = """{ lambda ; a:f32[4@X]. let
+        c:f32[] = jit[
+          name=f
+          jaxpr={ lambda ; a:f32[4@X]. let
+              b:f32[4@X] = neg a
+              c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b
+            in (c,) }
+        ] a
+      in (c,) }"""
+    assert ran(text, a=[-0.7, -0.4, -0.7, 1.8]).verdict == "different"
+    monkeypatch.undo()
+    assert ran(text, a=[-0.7, -0.4, -0.7, 1.8]).verdict == "equal"
+
+
+def test_a_distance_beside_the_size_of_the_elements() -> None:
+    zero, small = np.zeros(2, np.float32), np.full(2, 1e-7, np.float32)
+    assert apart(zero, small, 1e-6)
+    assert apart(zero, small, 1e-6, 2e-7) == ""
+    assert apart(zero, np.full(2, np.nan, np.float32), 1e-6, 1.0)
+    assert apart(np.zeros(2, np.int32), np.ones(2, np.int32), 1e-6, 2.0)
+
+
+def test_where_a_region_of_automatic_axes_begins_nothing_is_run() -> None:
+    """What moves there no type determines: it is not run, and that is no difference."""
+    sides = "source_mesh=Mesh('X': 2, axis_types=({},)) target_mesh=Mesh('X': 2, axis_types=({},))"
+    text = f"""{{ lambda ; a:f32[4@X]. let
+        b:f32[4] = reshard[{sides.format("Explicit", "Auto")}] a
+        c:f32[4] = sin b
+        d:f32[4@X] = reshard[{sides.format("Auto", "Explicit")}] c
+      in (d,) }}"""
+    found = ran(text)
+    assert found.outcome is not None
+    assert found.verdict == "not run"
+    assert "X is automatic, and what moves along it is the compiler's choice" in found.outcome.problems[0].message

@@ -1,0 +1,124 @@
+"""How far roundings may move a value where terms cancel: by the sizes of the terms, not of what is left of them.
+
+A program is run again, whole, a few times; each time what an equation computes is moved by as much as the rounding of
+its terms may move it, up or down at random (Monte Carlo arithmetic; Parker 1997). A sum of n numbers is off by n·u of
+the sum of their sizes at most (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), any other value by u of
+itself; a value that is one of the operands is exact. What these moves come to in the end is what two orders of the same
+arithmetic may differ by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from calculus.primitives.declaration import Primitive, Site
+from verifier.devices import Array
+from verifier.execution.arithmetic import CannotRun, applied
+from verifier.execution.comparing import comparable, unit
+from verifier.execution.grid import Blocks
+
+RUNS: Final = 4
+"""How often a program is run again."""
+_MARGIN: Final = 2.0
+"""A move is half its bound at least, so that twice as far bounds what one rounding does."""
+
+
+class Spread:
+    """How far roundings move what the names of a program stand for. again: the program run whole once more, with
+    its results moved as this says; it gives the values by name. factor: how many times larger than the values the
+    pieces are that their sums came in."""
+
+    def __init__(
+        self, again: Callable[[Rounding], Mapping[str, Array]], values: Mapping[str, Array], factor: float
+    ) -> None:
+        self._again = again
+        self._values = values
+        self._factor = factor
+        self._found: dict[str, float] | None = None
+
+    def of(self, name: str) -> float:
+        """The distance of two computations of this value, 0 where nothing is known of it."""
+        if self._found is None:
+            self._found = {}
+            for number in range(RUNS):
+                for each, moved in self._again(Rounding(np.random.default_rng(number))).items():
+                    self._found[each] = max(self._found.get(each, 0.0), _distance(moved, self._values.get(each)))
+        return _MARGIN * self._factor * self._found.get(name, 0.0)
+
+
+def _distance(moved: Array, value: Array | None) -> float:
+    if value is None or moved.shape != value.shape or not unit(value.dtype):
+        return 0.0
+    with np.errstate(all="ignore"):
+        distances = np.abs(comparable(moved) - comparable(value))
+    return float(np.max(distances, where=np.isfinite(distances), initial=0))
+
+
+class Rounding:
+    """Moves results as far as their rounding may."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self.random = random
+
+    def moved(
+        self, primitive: Primitive, site: Site, operands: Sequence[Blocks], results: Sequence[Blocks], terms: int
+    ) -> list[Blocks]:
+        """The results of one equation, each device's block of them, moved. Equal blocks are moved alike."""
+        found = []
+        for index, blocks in enumerate(results):
+            dtype = blocks[0].dtype
+            if not unit(dtype):
+                found.append(blocks)
+                continue
+            signs = self._signs(blocks[0])
+            known: dict[tuple[int, ...], Array] = {}
+            each: Blocks = []
+            for number, block in enumerate(blocks):
+                given = [one[number] for one in operands]
+                key = (id(block), *map(id, given))
+                if key not in known:
+                    known[key] = self._one(primitive, site, given, index, block, terms, signs)
+                each.append(known[key])
+            found.append(each)
+        return found
+
+    def _signs(self, block: Array) -> Array:
+        signs = self.random.choice([-1.0, 1.0], block.shape) * self.random.uniform(0.5, 1.0, block.shape)
+        if block.dtype.kind == "c":
+            return signs + 1j * self.random.permutation(signs)
+        return signs
+
+    @staticmethod
+    def _one(
+        primitive: Primitive, site: Site, given: Sequence[Array], index: int, block: Array, terms: int, signs: Array
+    ) -> Array:
+        value = comparable(block)
+        size = np.abs(value)
+        held = [np.abs(comparable(one)).ravel() for one in given if unit(one.dtype)]
+        if not size.size or (held and bool(np.isin(size, np.concatenate(held)).all())):
+            return block
+        with np.errstate(all="ignore"):
+            size = _of_terms(primitive, site, given, index, size)
+            step = unit(block.dtype) * terms * size * signs
+            return np.where(np.isfinite(step), value + step, value).astype(block.dtype)
+
+
+def _of_terms(primitive: Primitive, site: Site, given: Sequence[Array], index: int, size: Array) -> Array:
+    """The sum of the sizes of the terms of each element: of what is linear, that of the operands' sizes."""
+    signature = primitive.signature(site)
+    if not signature:
+        return size
+    sizes = [np.abs(one).astype(one.dtype) if unit(one.dtype) else one for one in given]
+    try:
+        found = np.abs(comparable(applied(primitive, site, sizes)[index]))
+    except CannotRun:
+        found = size
+    size = np.fmax(size, np.where(np.isfinite(found), found, 0))
+    if "|" not in signature:  # linear in all together: its terms may be differences
+        joint = [one for one, name in zip(sizes, primitive.operands, strict=False) if name in signature.split()]
+        if len(joint) > 1 and all(one.shape == size.shape for one in joint):
+            size = np.fmax(size, sum(np.abs(comparable(one)) for one in joint))
+    return size
