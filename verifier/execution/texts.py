@@ -69,9 +69,13 @@ def _array(name: str, values: Any, type: object, names: Sequence[str]) -> Array:
     if name not in names or not isinstance(type, ArrayType):
         raise BadInput(f"{name} is no input of the program, whose inputs are {', '.join(names) or 'none'}")
     try:
-        found = np.asarray(values).astype(dtype_of(type.dtype))
-    except (TypeError, ValueError) as error:
+        whole = np.asarray(values)
+        with np.errstate(all="ignore"):
+            found = whole.astype(dtype_of(type.dtype))
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadInput(f"{name} is {type}, and its values are no array of numbers: {error}") from error
+    if type.dtype_class in "iub" and not np.array_equal(found, whole):
+        raise BadInput(f"{name} is {type}, and not all of its values are numbers of {type.dtype}")
     if found.shape == () and type.shape:
         found = np.broadcast_to(found, [int(size) for size in type.shape])
     if not type.varying and found.shape != type.shape:

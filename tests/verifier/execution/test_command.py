@@ -122,6 +122,8 @@ def test_what_is_different_exits_1_and_shows_the_line(file: str) -> None:
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", "a=[1]"], 2, "have the shape [1]"),
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", "a"], 2, "is no NAME=VALUES"),
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--set", 'a=["x"]'], 2, "no array of numbers"),
+        ("{ lambda ; a:i32[2]. let b:i32[2] = neg a in (b,) }", ["--set", "a=1.5"], 2, "not all of its values are"),
+        ("{ lambda ; a:i32[2]. let b:i32[2] = neg a in (b,) }", ["--set", "a=99999999999"], 2, "numbers of i32"),
         ("{ lambda ; a:f32[2]. let b:f32[2] = neg a in (b,) }", ["--seed", "-1"], 2, "not in the range"),
         ("{ lambda ; a:f32[4096@X]. let b:f32[4096] = reshard a in (b,) }", ["--mesh", "X=2048"], 1, "too many"),
     ],
