@@ -9,6 +9,7 @@ arithmetic may differ by.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -86,39 +87,45 @@ class Rounding:
         return found
 
     def _signs(self, block: Array) -> Array:
-        signs = self.random.choice([-1.0, 1.0], block.shape) * self.random.uniform(0.5, 1.0, block.shape)
-        if block.dtype.kind == "c":
-            return signs + 1j * self.random.permutation(signs)
-        return signs
+        def drawn() -> Array:
+            return self.random.choice([-1.0, 1.0], block.shape) * self.random.uniform(0.5, 1.0, block.shape)
+
+        return drawn() + 1j * drawn() if block.dtype.kind == "c" else np.asarray(drawn())
 
     @staticmethod
     def _one(
         primitive: Primitive, site: Site, given: Sequence[Array], index: int, block: Array, terms: int, signs: Array
     ) -> Array:
         value = comparable(block)
-        size = np.abs(value)
-        held = [np.abs(comparable(one)).ravel() for one in given if unit(one.dtype)]
-        if not size.size or (held and bool(np.isin(size, np.concatenate(held)).all())):
-            return block
         with np.errstate(all="ignore"):
-            size = _of_terms(primitive, site, given, index, size)
+            left = np.abs(value)
+            size = _of_terms(primitive, site, given, index, left)
             step = unit(block.dtype) * terms * size * signs
-            return np.where(np.isfinite(step), value + step, value).astype(block.dtype)
+            held = [np.abs(comparable(one)).ravel() for one in given if unit(one.dtype)]
+            exact = np.isin(left, np.concatenate(held)) & (size == left) if held else False
+            return np.where(exact | ~np.isfinite(step), value, value + step).astype(block.dtype)
 
 
-def _of_terms(primitive: Primitive, site: Site, given: Sequence[Array], index: int, size: Array) -> Array:
-    """The sum of the sizes of the terms of each element: of what is linear, that of the operands' sizes."""
-    signature = primitive.signature(site)
-    if not signature:
-        return size
-    sizes = [np.abs(one).astype(one.dtype) if unit(one.dtype) else one for one in given]
-    try:
-        found = np.abs(comparable(applied(primitive, site, sizes)[index]))
-    except CannotRun:
-        found = size
-    size = np.fmax(size, np.where(np.isfinite(found), found, 0))
-    if "|" not in signature:  # linear in all together: its terms may be differences
-        joint = [one for one, name in zip(sizes, primitive.operands, strict=False) if name in signature.split()]
-        if len(joint) > 1 and all(one.shape == size.shape for one in joint):
-            size = np.fmax(size, sum(np.abs(comparable(one)) for one in joint))
-    return size
+def _of_terms(primitive: Primitive, site: Site, given: Sequence[Array], index: int, left: Array) -> Array:
+    """The sum of the sizes of the terms of each element, `left` being the size of what is left of them: of what is
+    linear, what it computes of the operands' sizes. Where it is linear in several together, a term may be taken off,
+    so that the sizes of every second one are taken off too, to be added."""
+    names = {name.removesuffix("...") for name in re.split("[/;~]", primitive.signature(site))[0].split()}
+    linear = [
+        number
+        for number, one in enumerate(given)
+        if unit(one.dtype) and primitive.operands[min(number, len(primitive.operands) - 1)].removesuffix("...") in names
+    ]
+    if not linear:
+        return left
+    for turned in ((), linear[1::2]) if len(linear) > 1 else ((),):
+        sizes = [
+            (-np.abs(one) if number in turned else np.abs(one)).astype(one.dtype) if number in linear else one
+            for number, one in enumerate(given)
+        ]
+        try:
+            found = np.abs(comparable(applied(primitive, site, sizes)[index]))
+        except CannotRun:
+            continue
+        left = np.fmax(left, np.where(np.isfinite(found), found, 0))
+    return left

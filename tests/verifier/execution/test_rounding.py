@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 from calculus.primitives import TABLE
+from calculus.primitives.declaration import Site
+from calculus.programs import Parameters
 from grammar.meshes import parse_meshes
+from verifier.execution.arithmetic import applied
 from verifier.execution.comparing import apart
+from verifier.execution.rounding import Rounding
 from verifier.execution.texts import Ran, run_text
 
 SUM = "{ lambda ; a:f32[4@X]. let b:f32[] = reduce_sum[axes=(0,) out_sharding=None] a in (b,) }"
@@ -67,6 +71,22 @@ def test_what_is_zero_but_for_roundings(text: str, seed: int) -> None:
     shape = (4, 8) if text is SOFTMAX else (8, 8)
     a = np.random.default_rng(seed).normal(size=shape)
     found = ran(text, seed, a=a.tolist())
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32", "c64"])
+@pytest.mark.parametrize("type", ["16@X", "16"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_sum_of_what_is_centred(dtype: str, type: str, seed: int) -> None:
+    """In each dtype; cut, and pending in pieces that are larger than what they add up to."""
+    a = np.random.default_rng(seed).normal(size=16)
+    pending = "" if "@" in type else "{U:X}"
+    text = f"""{{ lambda ; a:{dtype}[{type}]{pending}. let
+        b:{dtype}[]{pending} = reduce_sum[axes=(0,) out_sharding=None] a
+        c:{dtype}[] = reshard b
+      in (c,) }}"""
+    found = ran(text, seed, a=(a - a.mean()).tolist())
     assert found.outcome is not None
     assert found.verdict == "equal", found.outcome.problems
 
@@ -131,3 +151,26 @@ def test_where_a_region_of_automatic_axes_begins_nothing_is_run() -> None:
     assert found.outcome is not None
     assert found.verdict == "not run"
     assert "X is automatic, and what moves along it is the compiler's choice" in found.outcome.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("name", "operands", "bound"),
+    [
+        ("neg", [[1.0, -2.0, 0.3]], [0, 0, 0]),
+        ("max", [[1.0, -2.0, 0.3], [0.5, 4.0, 0.1]], [0, 0, 0]),
+        ("sub", [[1.0, -2.0, 0.3], [1.0, 4.0, 0.0]], [2, 6, 0]),
+        ("mul", [[3.0, -2.0, 0.0], [0.5, 4.0, 0.1]], [1.5, 8, 0]),
+        ("exp", [[0.5, 2.0, -1.0]], [np.exp(0.5), np.exp(2), np.exp(-1)]),
+    ],
+)
+def test_a_result_is_moved_by_the_sizes_of_its_terms(
+    name: str, operands: list[list[float]], bound: list[float]
+) -> None:
+    """bound: the sizes of the terms; 0 where the result is an operand, and exact."""
+    given = [[np.array(one)] for one in operands]
+    site = Site(Parameters(()), ((3,),) * len(given), ("f64",) * len(given), (None,))
+    value = applied(TABLE[name], site, [one[0] for one in given])[0]
+    ((moved,),) = Rounding(np.random.default_rng(0)).moved(TABLE[name], site, given, [[value]], 2)
+    step = 2 * np.finfo(np.float64).eps * np.array(bound)
+    assert np.all(np.abs(moved - value) <= step * 1.01 + np.spacing(np.abs(value)) * (step > 0))
+    assert np.all((moved != value) == (step > 0))
