@@ -71,11 +71,13 @@ class Comparison(NamedTuple):
     @property
     def alike(self) -> bool:
         """Whether both communicate alike and give the same types."""
-        return (
-            self.ours.moves == self.theirs.moves
-            and len(self.ours.types) == len(self.theirs.types)
-            and all(map(same, self.ours.types, self.theirs.types))
-        )
+        return self.ours.moves == self.theirs.moves and self.typed_alike
+
+    @property
+    def typed_alike(self) -> bool:
+        """Whether both give the same types."""
+        mine, theirs = self.ours.types, self.theirs.types
+        return len(mine) == len(theirs) and all(map(same, mine, theirs))
 
     @property
     def agree(self) -> bool:

@@ -129,22 +129,25 @@ class BackwardPattern:
     accepts: who differentiates. says: a regular expression that is found in JAX's refusal (`class: message`), or in
     what our checker says of JAX's program (`code: message`). ours: one that is found in our own refusal. retyped:
     whether JAX types the function itself otherwise than we do. Where our checker objects to JAX's program, the two are
-    alike besides.
+    alike besides; uncounted: but for what they communicate, of which there is no count where devices go different ways
+    to it.
     """
 
     accepts: frozenset[str]
     says: re.Pattern[str] | None = None
     ours: re.Pattern[str] | None = None
     retyped: bool | None = None
+    uncounted: bool = False
 
     def fits(self, found: Comparison) -> bool:
         """Whether two derivatives differ in this way."""
         ours, theirs = found.ours.refusal, found.theirs.refusal or found.theirs.objection
+        alike = found.typed_alike if self.uncounted else found.alike
         return (
             found.accepts in self.accepts
             and _found(self.ours, ours)
             and (self.retyped is None or found.ours.retyped is self.retyped)
-            and (found.theirs.objection is None or found.accepts != BOTH or found.alike)
+            and (found.theirs.objection is None or found.accepts != BOTH or alike)
             and _found(self.says, theirs)
         )
 
@@ -266,11 +269,12 @@ def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pat
 
 
 def _backward_pattern(number: int, said: Mapping[str, Any]) -> BackwardPattern:
-    known = {"accepts", "says", "ours", "retyped"}
+    known = {"accepts", "says", "ours", "retyped", "uncounted"}
     if not said.keys() <= known or not set(said.get("accepts", ())) <= {JAX, OURS, BOTH} or len(said) < 2:
         raise BadLedger(f"entry {number}: backward programs have no {', '.join(sorted(said.keys() - known)) or 'side'}")
     says, ours = (re.compile(said[name]) if name in said else None for name in ("says", "ours"))
-    return BackwardPattern(frozenset(said.get("accepts", ())), says, ours, said.get("retyped"))
+    accepts, uncounted = frozenset(said.get("accepts", ())), bool(said.get("uncounted"))
+    return BackwardPattern(accepts, says, ours, said.get("retyped"), uncounted)
 
 
 def _letters(states: str) -> frozenset[str]:

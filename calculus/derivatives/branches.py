@@ -10,10 +10,12 @@ from calculus.adjoints import unwritten
 from calculus.building import Builder
 from calculus.cotangents import cotangent
 from calculus.derivatives.rules import Form, linear_operands, placed, results_of, types_in
+from calculus.derivatives.varying import at, cast, castable, varied
 from calculus.linearization import Linearized, Linearizer, Pushed, Tangent, linearize
 from calculus.programs import Atom, Equation, Parameters, Program, Programs, Value, Variable, body
+from calculus.refusals import Refused
 from calculus.transposition import Transposer, transpose
-from calculus.types import ArrayType, Type
+from calculus.types import ArrayType, Axes, Type
 
 
 def _branches(equation: Equation) -> list[Program]:
@@ -33,7 +35,10 @@ def _rows(parameters: Parameters, branches: Sequence[Program]) -> Parameters:
 def _cond(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
     branches = _branches(equation)
     flowing = [tangent is not None for tangent in tangents[1:]]
-    founds = [linearize(walk.bench, walk.scope, branch, flowing) for branch in branches]
+    founds: Sequence[Linearized] = [linearize(walk.bench, walk.scope, branch, flowing) for branch in branches]
+    given = [tangent for tangent in tangents[1:] if tangent is not None]
+    founds, axes = _apart(walk, primals[0], founds, given)
+    given = [cast(walk.linear, tangent, axes) for tangent in given]
     count = len(branches[0].outputs)
     nonzero = [any(found.nonzero[position] for found in founds) for position in range(count)]
     added = [[one for one, source in placed(found).items() if source is None or source < 0] for found in founds]
@@ -43,8 +48,8 @@ def _cond(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
         for types in (types_in(found.forward),)
         for residual in own
     ]
-    forward = [_with_slots(walk, found, number, count, slots) for number, found in enumerate(founds)]
-    types: list[Type | None] = [*equation.types, *(type for _, _, type in slots)]
+    forward = [_with_slots(walk, found, number, count, slots, axes) for number, found in enumerate(founds)]
+    types: list[Type | None] = [*equation.types, *(at(type, axes) for _, _, type in slots)]
     results = walk.known.emit("cond", primals, _rows(equation.parameters, forward), types)
     if not any(nonzero):
         return results[:count], [None] * count
@@ -59,19 +64,48 @@ def _cond(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
         ]
         uses.append(own)
         operands.update(dict.fromkeys(own))
-    given = [tangent for tangent in tangents[1:] if tangent is not None]
     linear = [_aligned(walk, found, own, [*operands], nonzero, count) for found, own in zip(founds, uses, strict=True)]
     goals = [walk.known.type_of(result) for result, flows in zip(results, nonzero, strict=False) if flows]
     pushed = iter(walk.linear.emit("cond", (primals[0], *operands, *given), _rows(equation.parameters, linear), goals))
     return results[:count], [next(pushed) if flows else None for flows in nonzero]
 
 
+def _apart(
+    walk: Linearizer, index: Atom, founds: Sequence[Linearized], given: Sequence[Atom]
+) -> tuple[Sequence[Linearized], Axes]:
+    """The branches at tangents and residuals that vary as the index does, and the axes over which they are cast so.
+
+    Devices that choose differently keep different values and have different cotangents. So tangents are cast before the
+    choice: then the sum over the devices, which all of them reach, is after the choice when it is transposed, and in no
+    branch. What a branch leaves is cast where it leaves it."""
+    type = walk.known.type_of(index)
+    axes = type.varying if isinstance(type, ArrayType) else ()
+    if not axes:
+        return founds, ()
+    flowing = [bool(castable(walk.linear.type_of(tangent), axes)) for tangent in given]
+    made = []
+    for found in founds:
+        types, sources = types_in(found.forward), placed(found)
+        leaving = [sources[one] is None and bool(castable(types[one], axes)) for one in found.residuals]
+        try:
+            linear = varied(walk.bench, walk.scope, found.linear, (*leaving, *flowing), axes)
+        except Refused:  # as it stands it is judged, and refused
+            return founds, ()
+        made.append(found._replace(linear=linear))
+    return made, axes
+
+
 def _with_slots(
-    walk: Linearizer, found: Linearized, number: int, count: int, slots: Sequence[tuple[int, Variable, Type]]
-) -> Program:
-    """A branch that leaves its residuals, and zeros for those of the others."""
+    walk: Linearizer, found: Linearized, number: int, count: int, slots: Sequence[tuple[int, Variable, Type]],
+    axes: Axes,
+) -> Program:  # fmt: skip
+    """A branch that leaves its residuals, and zeros for those of the others, cast to vary over these axes."""
     builder = Builder(walk.bench, walk.scope)
-    extra: list[Atom] = [residual if own == number else _zeros(builder, type) for own, residual, type in slots]
+    builder.types.update((residual, type) for _, residual, type in slots)
+    extra = [
+        cast(builder, residual, axes) if own == number else _zeros(builder, at(type, axes))
+        for own, residual, type in slots
+    ]
     program = found.forward
     return Program(
         (), (), program.inputs, program.input_types, (*program.equations, *builder.equations),

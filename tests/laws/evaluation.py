@@ -135,11 +135,16 @@ def _scan(equation: Equation, operands: Sequence[Family], place: Place) -> list[
 def _cond(equation: Equation, operands: Sequence[Family], place: Place) -> list[Family]:
     branches = equation.parameters["branches"]
     assert isinstance(branches, Programs)
-    wanted = {int(value) for value in operands[0].values()}
-    assert len(wanted) == 1, "devices take different branches"
-    inner = body(branches.items[min(max(wanted.pop(), 0), len(branches.items) - 1)])
-    assert inner is not None
-    return _results(inner, operands[1:], place)
+    last = len(branches.items) - 1
+    taken = {device: min(max(int(operands[0][device]), 0), last) for device in place.devices}
+    found: list[dict[Device, Array]] = [{} for _ in equation.binders]
+    for index in sorted(set(taken.values())):
+        inner = body(branches.items[index])
+        assert inner is not None
+        there = place._replace(devices=tuple(device for device in place.devices if taken[device] == index))
+        for result, part in zip(found, _results(inner, operands[1:], there), strict=True):
+            result.update((device, part[device]) for device in there.devices)
+    return [*found]
 
 
 def _shard_map(equation: Equation, operands: Sequence[Family], place: Place) -> list[Family]:
@@ -243,8 +248,11 @@ def _coordinate(equation: Equation, operands: Sequence[Family], place: Place) ->
     """Where a device is along these axes, counted with the last as the minor one."""
     axes = names(equation.parameters["axis_name"], "axis_name")
     found: dict[Device, Array] = {}
-    for group in _groups(place.devices, axes):
-        found.update((device, np.asarray(number, np.int32)) for number, device in enumerate(group))
+    for device in place.devices:
+        number = 0
+        for axis in axes:
+            number = number * (place.scope.mesh.size((axis,)) or 0) + dict(device)[axis]
+        found[device] = np.asarray(number, np.int32)
     return [found]
 
 
@@ -255,6 +263,7 @@ def _exchanged(equation: Equation, value: Family, place: Place) -> Family:
     axes = names(equation.parameters[row.axes], row.axes)
     made: dict[Device, Array] = {}
     for group in _groups(place.devices, axes):
+        assert len(group) == place.scope.mesh.size(axes), "some devices wait for others that went another way"
         blocks = [value[device] for device in group]
         made.update(zip(group, _EXCHANGES[name](blocks, equation.parameters), strict=True))
     return made

@@ -18,6 +18,7 @@ from calculus.cotangents import cotangent
 from calculus.derivatives import FORMS
 from calculus.derivatives.rules import Form
 from calculus.types import same
+from grammar.parse import parse_type
 from tests.laws.evaluation import evaluate
 from verifier.backward_agreement import Agreement, Comparison, Side, compare, compared, lines
 from verifier.cells import Refusal
@@ -34,7 +35,8 @@ PART = (
     "documented/a region of auto axes", "documented/gathered layers", "documented/an axis of one device",
     "documented/a step of ZeRO", "transformer/llama_fsdp_scan3_again", "transformer/llama_tp_unroll2",
     "manual/rows and columns", "manual/a ring", "manual/layers in a loop, computed again", "manual/a partial product",
-    "manual/one axis of two", "family/transformer layer", "family/one layer many times",
+    "manual/one axis of two", "manual/a stage of its own on each device",
+    "family/transformer layer", "family/one layer many times",
     "family/microbatches accumulated",
     "family/a call used twice", "family/a switch", "family/cross entropy", "family/low rank multiplied first",
     "family/several results", "operation/maximum", "operation/gathered in a loop", "operation/nested loops",
@@ -188,3 +190,6 @@ def test_patterns() -> None:
     assert both.fits(Comparison("x", ours, moved))
     more = moved._replace(moves=moved.moves + type(moved.moves)({("all-reduce", ("X",), 4, "exact", False): 1}))
     assert not both.fits(Comparison("x", ours, more)), "an objection explains no communication"
+    uncounted = BackwardPattern(frozenset({"both"}), uncounted=True)
+    assert uncounted.fits(Comparison("x", ours, more))
+    assert not uncounted.fits(Comparison("x", ours, more._replace(types=(parse_type("f32[2]"),)))), "nor any types"

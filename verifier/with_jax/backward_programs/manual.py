@@ -37,6 +37,14 @@ def _pending(value: Any) -> Any:
     return lax.pcast(value, "X", to="unreduced")
 
 
+def _product(w: Any, x: Any) -> Any:
+    return jnp.sum(jnp.sin(x @ w))
+
+
+def _total(w: Any, x: Any) -> Any:
+    return jnp.sum(x * x)
+
+
 def _reduced(value: Any) -> Any:
     return jax.reshard(value, P(*(None,) * value.ndim, reduced={"X"}))
 
@@ -170,6 +178,18 @@ BODIES: Final[dict[str, tuple[Callable[..., Any], Any, Any, tuple[Array, ...]]]]
     "results of two kinds": (lambda x: x * lax.psum(jnp.sum(x), "X"), P("X"), P("X"), (X,)),
     "a gradient inside": (jax.grad(lambda w, x: jnp.sum((x * w) ** 3)), (P(), P("X")), P(), (Array(), X)),
     "mapped": (jax.vmap(lambda r: jnp.tanh(r) * r.sum()), P("X"), P("X"), (X,)),
+    "a stage of its own on each device": (
+        lambda w, x: lax.psum(lax.cond(lax.axis_index("X") == 0, _product, _total, w, x), "X"),
+        (P(), P("X")),
+        P(),
+        (W, X),
+    ),
+    "a choice by what each device has": (
+        lambda w, x: lax.psum(lax.cond(jnp.sum(lax.stop_gradient(x)) > 0, _product, _total, w, x), "X"),
+        (P(), P("X")),
+        P(),
+        (W, X),
+    ),
     "sorted": (lambda x: jnp.sort(x, 0), P("X"), P("X"), (X,)),
     "looked up": (lambda x, t: t[lax.iota("int32", 3)] * x[:3], (P("X"), P()), P("X"), (X, W)),
 }
