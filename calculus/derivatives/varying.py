@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculus.adjoints import unwritten
+from calculus.bodies import program_of
 from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.derivatives.rules import closed, results_of, types_in
@@ -128,6 +129,17 @@ class _Walk:
         rows = dict(equation.parameters.items_in_order) | {key: found}
         return self.builder.emit(equation.primitive, atoms, rows, results_of(found))
 
+    def rule(self, equation: Equation, atoms: Sequence[Atom], grown: Sequence[bool]) -> Sequence[Variable]:
+        """A rule of one's own, from values and cotangents: cotangents that vary come, and leave."""
+        back = program_of(equation, "bwd")
+        held = len(back.inputs) - len(equation.types)
+        flags = (*grown[:held], *(True,) * len(equation.types))
+        found = varied(self.bench, self.scope, back, flags, self.axes, (True,) * len(back.outputs))
+        rows = dict(equation.parameters.items_in_order) | {"bwd": found}
+        tangents = [cast(self.builder, atom, self.axes) for atom in atoms[held:]]
+        wanted = [at(type, self.axes) for type in equation.types if type is not None]
+        return self.builder.emit(equation.primitive, [*atoms[:held], *tangents], rows, wanted)
+
     def cond(self, equation: Equation, atoms: Sequence[Atom], grown: Sequence[bool]) -> Sequence[Variable]:
         """A choice between branches at these operands; a result that varies after one of them varies after all."""
         value = equation.parameters["branches"]
@@ -172,6 +184,7 @@ _BODIES_OF: Final = {
     **dict.fromkeys(
         ("jit", "pjit", "closed_call", "core_call", "compute_on", "remat", "remat2", "checkpoint"), _Walk.call
     ),
+    "custom_lin": _Walk.rule,
     "cond": _Walk.cond,
     "scan": _Walk.scan,
 }

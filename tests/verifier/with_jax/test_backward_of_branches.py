@@ -16,7 +16,7 @@ from jax import lax
 from grammar.meshes import parse_meshes
 from grammar.read import read
 from tests.laws.evaluation import evaluate
-from tests.verifier.with_jax.compared import TYPED, P, Traced, communication
+from tests.verifier.with_jax.compared import TYPED, OfObjects, P, Traced, communication
 from verifier.texts import check_text
 
 if not TYPED:
@@ -67,6 +67,18 @@ def computed_again(w: Any, x: Any) -> Any:
 
 def contracted(w: Any, x: Any) -> Any:
     return jnp.sum(x @ jnp.outer(w, w))
+
+
+@jax.custom_vjp
+def squared(w: Any) -> Any:
+    return w * w
+
+
+squared.defvjp(lambda w: (w * w, w), lambda w, ct: (2 * w * ct,))
+
+
+def ruled_backward(w: Any, x: Any) -> Any:
+    return jnp.sum(x * jnp.sin(squared(w)))
 
 
 def looked_up(w: Any, x: Any) -> Any:
@@ -141,6 +153,16 @@ def expected(branches: tuple[Branch, ...], way: Way) -> list[Any]:
         return sum(branch(w, block) for branch, block in zip(taken, x.reshape(2, 2, 3), strict=True))
 
     return [*jax.grad(whole, (0, 1))(jnp.asarray(WEIGHT), jnp.asarray(BLOCKS.reshape(4, 3)))]
+
+
+def test_a_rule_backward_is_given_what_varies() -> None:
+    branches = (ruled_backward, added)
+    traced = OfObjects(stages(branches, WAYS["by place"]), (((3,), P()), ((4, 3), P("X"))))
+    ours, _ = traced.gradient()
+    assert communication(check_text(ours, [MESH], "ours")) == [("all-reduce", ("X",), 12, 1)]
+    computed = evaluate(read(ours).program, [WEIGHT, BLOCKS.reshape(4, 3)], MESH)
+    for mine, theirs in zip(computed, expected(branches, WAYS["by place"]), strict=True):
+        np.testing.assert_allclose(mine, theirs, 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("way", WAYS)
