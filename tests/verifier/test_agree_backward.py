@@ -58,7 +58,8 @@ def test_every_difference_is_in_the_ledger(part: Agreement) -> None:
     assert [line for line in lines(part) if "unexplained: " in line] == []
     assert part.unexplained == []
     assert len(part.compared) > (40 if OLD else 120)
-    assert len(part.same) > 0.9 * len(part.compared)
+    # the older release writes the derivatives of tanh and others as other sums of products
+    assert len(part.same) > (0.5 if OLD else 0.9) * len(part.compared)
 
 
 def test_batches_of_matrices_and_special_functions() -> None:
