@@ -12,15 +12,25 @@ from calculus.checking import Checked
 from calculus.programs import Equation, Parameters, Program, Programs, Reference, Value
 
 
-def typed(checked: Checked) -> Program:
-    """The program that was checked, each body in it at the types that it was given; itself where all print theirs."""
+def typed(checked: Checked, done: dict[int, Program] | None = None) -> Program:
+    """The program that was checked, each body in it at the types that it was given; itself where all print theirs.
+    done: what became of bodies already, by the identity of what was checked: each is visited once, however often it
+    is called."""
+    done = {} if done is None else done
+    found = done.get(id(checked))
+    if found is None:
+        found = done[id(checked)] = _written(checked, done)
+    return found
+
+
+def _written(checked: Checked, done: dict[int, Program]) -> Program:
     program = checked.program
     inside = {effect.at: [inner.body for inner in effect.inner] for effect in checked.effects if effect.inner}
-    if not inside:
-        return program
     equations = tuple(
-        _typed(equation, inside[index]) if index in inside else equation
-        for index, equation in enumerate(program.equations)
+        [
+            _typed(equation, inside[index], done) if index in inside else equation
+            for index, equation in enumerate(program.equations)
+        ]
     )
     if all(one is other for one, other in zip(equations, program.equations, strict=True)):
         return program
@@ -30,9 +40,9 @@ def typed(checked: Checked) -> Program:
     )  # fmt: skip
 
 
-def _typed(equation: Equation, bodies: list[Checked]) -> Equation:
-    known = {id(one.program.equations): typed(one) for one in bodies}
-    rows = tuple((name, _at(value, known)) for name, value in equation.parameters.items_in_order)
+def _typed(equation: Equation, bodies: list[Checked], done: dict[int, Program]) -> Equation:
+    known = {id(one.program.equations): typed(one, done) for one in bodies}
+    rows = tuple([(name, _at(value, known)) for name, value in equation.parameters.items_in_order])
     if all(one is other for (_, one), (_, other) in zip(rows, equation.parameters.items_in_order, strict=True)):
         return equation
     return Equation(

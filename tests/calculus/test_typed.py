@@ -59,3 +59,14 @@ def test_a_body_without_types_is_derived_as_one_with_types(equation: str) -> Non
 def test_what_prints_its_types_stays_as_it_is() -> None:
     program = read(f"{HEAD}{BODIES['a call']}\n  in (c,) }}").program
     assert typed(Checker(parse_meshes("X=2")).check(program)) is program
+
+
+def test_a_body_that_is_called_from_many_places_is_visited_once() -> None:
+    """Each definition calls the one before it twice: forty of them are a million million calls."""
+    lines = ["let f0 = { lambda ; a. let b = sin a in (b,) } in"]
+    for number in range(1, 41):
+        call = f"jit[name=f{number - 1} jaxpr=f{number - 1}]"
+        lines.append(f"let f{number} = {{ lambda ; a. let b = {call} a; c = {call} b in (c,) }} in")
+    text = "\n".join([*lines, "{ lambda ; a:f32[4]. let b = jit[name=f40 jaxpr=f40] a in (b,) }"])
+    program, _ = checked(text)
+    assert program.equations
