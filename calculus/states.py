@@ -104,9 +104,9 @@ class _Question(NamedTuple):
         marked = any(state in _MARKS for state in states if isinstance(state, str))
         if not marked and (said not in _MARKS or self.use.unasked):
             return "N"  # an ordinary judgment: the target rule types it, and it pays
-        if "U" in states:
-            self._scaled()
         found = self.q.results(states)
+        if found and "U" in states:
+            self._scaled()
         if said is not None and said in (self.q.askable(states) if self.use.targeted else found):
             return said
         if said is None:

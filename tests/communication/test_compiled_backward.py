@@ -51,12 +51,14 @@ class Difference(NamedTuple):
     found: int
 
 
-_AUTO = "its axes are automatic between the reshards, which is not printed, and it finds another way"
+CHOSEN = {"documented/looked up", "family/looked up words (data, reduced)"}
+"""What has regions of automatic axes: what moves where they begin and end is the compiler's choice."""
+
+_AUTO = "its axes are automatic between the reshards, and what moves there is its choice"
 _IDLE = "it spreads the product over the axis that nothing is cut along, and puts the parts together again"
 
 DIFFERENCES = {
-    "documented/looked up": Difference(_AUTO, 160, 256),
-    "family/looked up words (data, reduced)": Difference(_AUTO, 960, 0),
+    "documented/looked up": Difference(_AUTO, 0, 256),
     "family/product (pieces, implicit)": Difference(_IDLE, 512, 640),
     "family/mapped over members (pieces, implicit)": Difference(_IDLE, 1536, 1920),
 }
@@ -91,11 +93,14 @@ def measured(name: str) -> Counter[Moved]:
 
 
 def typed(moves: Counter[Move], name: str) -> Counter[Moved]:
-    """What the types say is moved; along axes of one device nothing is."""
+    """What the types say is moved; along axes of one device nothing is, and what is the compiler's choice they do not
+    say."""
     sizes = {axis.name: axis.size for axis in parse_meshes(programs()[name]().mesh)[0].axes}
     found: Counter[Moved] = Counter()
     for (kind, axes, size, _, unknown), count in moves.items():
-        assert size is not None
+        if size is None:
+            assert name in CHOSEN
+            continue
         assert not unknown
         if any(sizes[axis] != 1 for axis in axes):
             found[kind, axes, size] += count
