@@ -72,13 +72,13 @@ def derive_function(report: FunctionReport, make: Derive, wrt: Any = None) -> Ba
     """The report on a program derived from a function, with respect to some of its inputs. Of a function that is
     refused, the same refusals. Raises `UnknownInput`."""
     source = report.source
-    assert source is not None, "a report that was not made by `check` has no program"
     kind = KINDS[make]
     if report.verdict != "ok":
         return BackwardReport(
             report.file, report.verdict, report.equations, report.refusals, report.communication, report.notes,
             report.assumed, report.types, report.unsharded, source, kind,
         )  # fmt: skip
+    assert source is not None, "a report that was not made by `check` has no program"
     positions = chosen(source, wrt)
     try:
         found = made(source.program, source.checker, make, positions)

@@ -111,6 +111,10 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     `data=512,model=8`; without it the mesh in context, else that of the arguments. Declarations of the project at hand
     (`verifier.rules_files`) join the table first.
 
+    What the function hands to derivatives by hand (the seed of a pull-back, what its custom rules return) is compared
+    with the type that it should have while the function is traced, since the program does not show it; where a jaxpr is
+    given, nothing can be.
+
     A function that JAX refuses at these types, and traces where the arguments are copies on every device, is checked as
     traced there, its types inferred from the arguments on: the report says so, and refuses in our words, or does not.
 
@@ -118,19 +122,23 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     what else JAX raises when it traces. What the types refuse is in the report.
     """
     from verifier.rules_files import load_rules
+    from verifier.with_jax.cotangents import compared
     from verifier.with_jax.lines import Lines
     from verifier.with_jax.objects import ObjectChecker, Objects
     from verifier.with_jax.trace import trace
 
     load_rules()
+    handed: list[Refusal] = []
     try:
-        traced = trace(f, *args, mesh=mesh, **kwargs)
+        with compared() as found:
+            handed, unseen = found.refusals, found.unseen
+            traced = trace(f, *args, mesh=mesh, **kwargs)
     except Refused as refused:
         if refused.refusal.help:
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
-        report = _inferred(f, args, kwargs, mesh, error)
+        report = _inferred(f, args, kwargs, mesh, error, handed) or _untraced(f, error, handed)
         if report is not None:
             return report
         error.__traceback__ = _theirs(error.__traceback__)
@@ -139,7 +147,10 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     program = objects.program(objects.main)
     examined = examine(program, ObjectChecker(traced.meshes, objects))
     lines = Lines(objects.as_converted())
-    return _report(_source(f, args, traced, program, examined.checker, lines), examined)
+    report = _report(_source(f, args, traced, program, examined.checker, lines), examined, handed)
+    if unseen:
+        report.notes.append(f"this release of JAX has no {', '.join(unseen)}: what is handed in there is not looked at")
+    return report
 
 
 def _source(
@@ -151,7 +162,21 @@ def _source(
     return Source(_name(f), program, traced.meshes, traced.inputs, traced.outputs, arguments, checker, lines, note)
 
 
-def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> FunctionReport | None:
+def _untraced(f: Any, error: Exception, handed: list[Refusal]) -> FunctionReport | None:
+    """The report on a function that hands in what it should not, and of which nothing else is known."""
+    if not handed:
+        return None
+    return FunctionReport(_name(f), "refused", refusals=handed, notes=[f"JAX refuses this too ({_said(error)})"])
+
+
+def _said(error: Exception) -> str:
+    """The first line of what JAX says."""
+    return ": ".join(filter(None, (type(error).__name__, str(error).strip().partition("\n")[0])))
+
+
+def _inferred(
+    f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception, handed: list[Refusal]
+) -> FunctionReport | None:
     """The report on a function that JAX refuses at its arguments' types: see `verifier.with_jax.untyped`."""
     from verifier.with_jax.convert import Converted
     from verifier.with_jax.lines import Lines
@@ -162,12 +187,11 @@ def _inferred(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> Fu
         return None
     examined = examine(found.program, Checker(found.trace.meshes))
     lines = Lines(Converted(Document((), found.program), found.conversion.origins))
-    said = ": ".join(filter(None, (type(error).__name__, str(error).strip().partition("\n")[0])))
     note = (
-        f"JAX does not trace this at these types ({said}); it was traced with copies for arguments, gradients inside "
-        "included, and the types are inferred from the arguments on; it is assumed to do the same at both"
+        f"JAX does not trace this at these types ({_said(error)}); it was traced with copies for arguments, gradients "
+        "inside included, and the types are inferred from the arguments on; it is assumed to do the same at both"
     )
-    return _report(_source(f, args, found.trace, found.program, examined.checker, lines, note), examined)
+    return _report(_source(f, args, found.trace, found.program, examined.checker, lines, note), examined, handed)
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:
@@ -188,11 +212,12 @@ def _name(f: Any) -> str:
     return str(found)
 
 
-def _report(source: Source, examined: Examined) -> FunctionReport:
+def _report(source: Source, examined: Examined, handed: list[Refusal]) -> FunctionReport:
+    """handed: the refusals of what is handed to derivatives, which were found before."""
     program = source.program
     words = Words(program, examined, source.known, source.outputs, source.lines)
     rows = [words.row(charge) for charge in examined.charges]
-    refusals = [words.refusal(refusal, site) for refusal, site in examined.checker.refusals]
+    refusals = [*handed, *(words.refusal(refusal, site) for refusal, site in examined.checker.refusals)]
     seen = (*program.input_types, *examined.checker.scope.chosen)
     explicit = any(axis.mode is AxisMode.EXPLICIT for mesh in source.meshes for axis in mesh.axes)
     unsharded = not explicit and all(getattr(type, "plain", True) for type in seen)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import jax
 from jax.ad_checkpoint import checkpoint_name
 
+from calculus.handed import STATES
 from calculus.reconciling import turned
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.types import ArrayType, same
@@ -77,9 +78,6 @@ def _hold(value: Any, asserted: Any) -> None:
     )
 
 
-_STATES: Final = {"S": "sharded", "V": "varying", "U": "unreduced", "R": "reduced", "N": "replicated"}
-
-
 def _difference(have: Any, asserted: Any) -> str:
     """The first thing in which two types differ."""
     if not isinstance(have, ArrayType) or not isinstance(asserted, ArrayType):
@@ -91,7 +89,7 @@ def _difference(have: Any, asserted: Any) -> str:
     for axis in dict.fromkeys((*have.mentioned, *asserted.mentioned)):
         states = have.state(axis), asserted.state(axis)
         if states[0] != states[1]:
-            return f"along {axis} it is {_STATES[states[0]]}, not {_STATES[states[1]]}"
+            return f"along {axis} it is {STATES[states[0]]}, not {STATES[states[1]]}"
     if have.axes != asserted.axes:
         dim = next(dim for dim, axes in enumerate(have.axes) if axes != asserted.axes[dim])
         lists = (f"({', '.join(type.axes[dim])})" for type in (have, asserted))

@@ -161,6 +161,19 @@ def _frames(eqn: Any) -> Iterator[Frame]:
         yield Frame(frame.file_name, frame.line_num, frame.function_name)
 
 
+def user_frame() -> Frame | None:
+    """The innermost frame of the user's own code that is running."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if kind(code.co_filename) == "user":
+            return Frame(code.co_filename, frame.f_lineno, code.co_qualname)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return None
+
+
 def _split(frames: Iterator[Frame]) -> tuple[Frame | None, Frame | None, Frame | None]:
     """The innermost frames of the user and, within it, of a library; and the outermost of JAX itself."""
     library: Frame | None = None
