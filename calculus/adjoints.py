@@ -12,6 +12,7 @@ placement is another, the target asks for it, or a reshard does, and that is wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from calculus.building import Builder
 from calculus.cotangents import cotangent
@@ -173,21 +174,19 @@ def _product_at(
     come from, and the result is moved. What the forward judgment cut by itself, to meet a dim that is cut, is cut."""
     left, right, natural = indices
     types = [_array(builder, atom) for atom in atoms]
+    parameters = Parameters(tuple(rows.items()))
+    with suppress(Refused):
+        return builder.one("dot_general", atoms, parameters, wanted)
     own = dict(zip((*right, *left), (*types[1].axes, *types[0].axes), strict=True))
     lists = tuple(own[dim] for dim in natural)
     pending = tuple(axis for axis in wanted.unreduced if not any(axis in axes for axes in lists))
     derived = array_type(wanted.dtype, wanted.shape, lists, wanted.varying, pending, wanted.reduced)
+    with suppress(Refused):
+        return builder.one("dot_general", atoms, parameters, derived)
     cuts = dict(zip(natural, wanted.axes, strict=True))
     meeting = tuple(have or cuts.get(dim, ()) for dim, have in zip(right, types[1].axes, strict=True))
-    attempts = [(types[1].axes, wanted), (types[1].axes, derived), (meeting, wanted)]
-    for number, (cut, type) in enumerate(attempts, 1):
-        try:
-            other = builder.at(atoms[1], sliced(types[1], cut))
-            return builder.one("dot_general", (atoms[0], other), rows, type)
-        except Refused:
-            if number == len(attempts):
-                raise
-    raise AssertionError
+    other = builder.at(atoms[1], sliced(types[1], meeting))
+    return builder.one("dot_general", (atoms[0], other), parameters, wanted)
 
 
 def _reshaped(builder: Builder, atom: Atom, target: ArrayType, parameters: Parameters) -> Atom:

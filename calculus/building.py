@@ -74,8 +74,7 @@ class Workbench:
     ) -> None:  # fmt: skip
         """Keep what an equation has contributed, unless one value is there in two places: then what came of it does not
         tell which of the two is meant."""
-        variables = [name for name in names if isinstance(name, str)]
-        if len(set(variables)) == len(variables):
+        if len(set(names)) == len(names) or _once_each([name for name in names if isinstance(name, str)]):
             self.pieces[key] = Piece(names, known, linear, results, line)
 
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
@@ -87,9 +86,10 @@ class Workbench:
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is made once of what the key says, its first item what that is."""
-        if key not in self.derived:
-            self.derived[key] = make()
-        return self.derived[key]  # type: ignore[return-value]
+        found = self.derived.get(key)
+        if found is None:
+            found = self.derived[key] = make()
+        return found  # type: ignore[return-value]
 
 
 class Builder:
@@ -139,9 +139,13 @@ class Builder:
         elif not isinstance(parameters, Parameters):
             parameters = Parameters(tuple(parameters.items()))
         found = self.judged(primitive, inputs, parameters, types)
-        binders = tuple([fresh() for _ in found])
-        for name, type in zip(binders, found, strict=True):
-            self.types[name] = type
+        if len(found) == 1:  # nearly all have one result
+            name = f"%{next(_NUMBERS)}"
+            self.types[name] = found[0]
+            binders: tuple[Variable, ...] = (name,)
+        else:
+            binders = tuple([fresh() for _ in found])
+            self.types.update(zip(binders, found, strict=True))
         self.equations.append(Equation(primitive, parameters, tuple(inputs), binders, found, self.line))
         return binders
 
@@ -150,7 +154,10 @@ class Builder:
     ) -> tuple[Type, ...]:
         """The types of the results of an equation. Raises `Refused` where it has none."""
         given, type_of, judged = tuple(types), self.type_of, self.scope.judged
-        operands: list[Operand] = [atom if isinstance(atom, Literal) else type_of(atom) for atom in inputs]
+        types_here = self.types
+        operands: list[Operand] = [
+            atom if isinstance(atom, Literal) else types_here.get(atom) or type_of(atom) for atom in inputs
+        ]
         key = (primitive, parameters, given, *operands)
         found = judged.get(key)
         if found is None:
@@ -161,7 +168,7 @@ class Builder:
                 refusal = self.checker.refusals[before][0]
                 del self.checker.refusals[before:]
                 raise Refused(refusal)
-            if key in judged:  # what is inferred is what would be checked, were it printed
+            if key in judged and given != found[0].types:  # what is inferred would be checked as well, were it printed
                 judged[primitive, parameters, found[0].types, *operands] = found
         return found[0].types
 
@@ -190,10 +197,16 @@ class Builder:
         `names` then tells. Those that stood on the line `before` stand on the present one."""
         types, line, made = self.types, self.line, self.equations
         for equation in equations:
-            binders = tuple([fresh() for _ in equation.binders])
-            for old, new, type in zip(equation.binders, binders, equation.types, strict=True):
-                names[old] = new
-                types[new] = type  # type: ignore[assignment]
+            bound = equation.binders
+            if len(bound) == 1:
+                name = names[bound[0]] = f"%{next(_NUMBERS)}"
+                types[name] = equation.types[0]  # type: ignore[assignment]
+                binders: tuple[Variable, ...] = (name,)
+            else:
+                binders = tuple([fresh() for _ in bound])
+                for old, new, type in zip(bound, binders, equation.types, strict=True):
+                    names[old] = new
+                    types[new] = type  # type: ignore[assignment]
             inputs = tuple([names.get(atom, atom) for atom in equation.inputs])
             place = line if equation.line == before else equation.line
             made.append(Equation(equation.primitive, equation.parameters, inputs, binders, equation.types, place))
@@ -254,7 +267,7 @@ class Builder:
 
     def sharding(self, type: ArrayType) -> Value:
         """The parameter that asks for a type's placement."""
-        return sharding(type, self.mesh)
+        return self.bench.kept(("sharding", self.scope, type), lambda: sharding(type, self.mesh))
 
     def inline(self, program: Program, inputs: Sequence[Atom]) -> tuple[Atom, ...]:
         """The equations of a program on these values, and its results."""
@@ -278,6 +291,10 @@ class Builder:
                 live.update(equation.inputs)
         equations = (*self.equations[:keep], *reversed(kept))
         return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), equations, tuple(outputs))
+
+
+def _once_each(names: Sequence[Variable]) -> bool:
+    return len(set(names)) == len(names)
 
 
 def _renamed(atom: Atom, names: Mapping[Variable, Atom]) -> Atom:

@@ -19,7 +19,7 @@ from calculus.kinds import read_at
 from calculus.meshes import Axis, AxisMode, Mesh, as_given, one_size_each, same_devices
 from calculus.parameters import mesh as mesh_of
 from calculus.primitives import TABLE
-from calculus.programs import Atom, Call, Equation, Literal, Program
+from calculus.programs import Atom, Call, Equation, Literal, Program, Value
 from calculus.refusals import Place, Refusal, Refused, refuse
 from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, Axes, Type, held
@@ -60,13 +60,14 @@ Given: TypeAlias = "Operand | None | Several"
 class Scope:
     """Where a body stands: the mesh in context, and the other meshes that its types may mention (statement B10)."""
 
-    __slots__ = ("chosen", "judged", "mesh", "others")
+    __slots__ = ("chosen", "contexts", "judged", "mesh", "others")
 
     def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = ()) -> None:
         self.mesh = mesh
         self.others = others
         self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
         self.chosen: dict[Type, Mesh] = {}
+        self.contexts: dict[Value, Mesh] = {}
 
     @property
     def meshes(self) -> tuple[Mesh, ...]:

@@ -67,16 +67,7 @@ class Use(NamedTuple):
     @property
     def elementwise(self) -> bool:
         """Whether each element of the result is a function of one element of each operand."""
-        if self.primitive.kernel is None or self.scheme.roles or len(self.scheme.results) != 1:
-            return False
-        result = self.scheme.results[0]
-        if result != tuple((factor,) for factor in range(len(self.scheme.sizes))):
-            return False
-        return all(
-            not indices
-            or (len(indices) == len(result) and all(dim in ((), one) for dim, one in zip(indices, result, strict=True)))
-            for indices in self.scheme.operands
-        )
+        return self.primitive.kernel is not None and self.scheme.elementwise
 
 
 def met(
@@ -87,7 +78,10 @@ def met(
     an operand flows in and out of its slice, so that nothing in a row or a transpose meets two states along one
     axis."""
     arrays = [operand if isinstance(operand, ArrayType) else None for operand in operands]
-    reduced = {axis for type in arrays if type is not None for axis in type.reduced}
+    reduced: set[str] = set()
+    for type in arrays:
+        if type is not None and type.reduced:
+            reduced.update(type.reduced)
     if not reduced:
         return [None] * len(operands)
     cut = list(zip(results, use.scheme.results, strict=True))
@@ -284,14 +278,14 @@ def named(
     """The names that a formula about this equation may use. A variadic operand goes by its name as a whole too, and so
     do several results, and what flows to them; what is `None` has no name."""
     found: dict[str, Atom | tuple[Atom, ...]] = dict(zip(use.names, operands, strict=True))
-    for name in use.primitive.operands:
-        plain = name.removesuffix("...")
-        if plain != name:
-            found[plain] = tuple(
-                atom
-                for one, atom in zip(use.names, operands, strict=True)
-                if one.removeprefix(plain).isdecimal() and one.startswith(plain)
-            )
+    variadic = use.primitive.operands[-1:]
+    if variadic and variadic[0].endswith("..."):
+        plain = variadic[0].removesuffix("...")
+        found[plain] = tuple(
+            atom
+            for one, atom in zip(use.names, operands, strict=True)
+            if one.removeprefix(plain).isdecimal() and one.startswith(plain)
+        )
     for name, several in ((TANGENT, flowing), (RESULT, results)):
         found[name] = tuple(atom for atom in several if atom is not None)
         found.update((f"{name}{number}", atom) for number, atom in enumerate(several) if atom is not None)

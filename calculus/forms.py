@@ -23,7 +23,7 @@ from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.opaque import UNMODELLED, assume, declared, in_kernels, opaque
 from calculus.parameters import mesh
 from calculus.passing import beside, count, linear_solve, observe
-from calculus.programs import Equation
+from calculus.programs import Call, Equation
 from calculus.refusals import Place, refuse
 from calculus.resharding import device_put, memory_constraint, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
@@ -104,7 +104,20 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
 def context(equation: Equation, scope: Scope) -> Mesh:
     """The mesh that a call sets for its body: its sizes must be those given, its modes are its own, except that what is
     manual stays so (JAX prints the modes outside the shard_map). Seeds B8, B9."""
-    found = mesh(equation.parameters.get("ctx_mesh"), "ctx_mesh")
+    said = equation.parameters.get("ctx_mesh")
+    if not isinstance(said, Call):
+        return scope.mesh
+    try:
+        known = scope.contexts.get(said)
+    except TypeError:  # a list stands in it
+        return _context(said, scope)
+    if known is None:
+        known = scope.contexts[said] = _context(said, scope)
+    return known
+
+
+def _context(said: Call, scope: Scope) -> Mesh:
+    found = mesh(said, "ctx_mesh")
     if found is None or not found.axes:
         return scope.mesh
     manual = {axis.name: axis.mode for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL}

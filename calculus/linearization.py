@@ -65,9 +65,6 @@ class Linearizer:
             zip((*program.constants, *program.inputs), zip(primals, tangents, strict=True), strict=True)
         )
 
-        def read(atom: Atom) -> tuple[Atom, Tangent]:
-            return (atom, None) if isinstance(atom, Literal) else values[atom]
-
         for equation in program.equations:
             if "_" in equation.inputs:
                 raise refuse(
@@ -77,21 +74,20 @@ class Linearizer:
                     help="give the value a name of its own",
                 )
             self.known.line = self.linear.line = equation.line
-            pairs = [read(atom) for atom in equation.inputs]
+            pairs = [(atom, None) if isinstance(atom, Literal) else values[atom] for atom in equation.inputs]
             try:
                 pushed = self.push(equation, [one for one, _ in pairs], [one for _, one in pairs])
             except Refused as refused:
                 refused.refusal.line = refused.refusal.line or equation.line
                 raise
-            for name, result, tangent in zip(equation.binders, *pushed, strict=True):
-                values[name] = result, tangent
-        pairs = [read(atom) for atom in program.outputs]
+            values.update(zip(equation.binders, zip(*pushed, strict=True), strict=True))
+        pairs = [(atom, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
         return [one for one, _ in pairs], [one for _, one in pairs]
 
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
-        if all(tangent is None for tangent in tangents):
+        if tangents.count(None) == len(tangents):
             results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
             return results, [None] * len(results)
         known, linear = self.known, self.linear
@@ -100,7 +96,7 @@ class Linearizer:
             *[atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals],
             *[atom if atom is None or isinstance(atom, Literal) else linear.type_of(atom) for atom in tangents],
         )  # fmt: skip
-        names = (*primals, *(atom for atom in tangents if atom is not None))
+        names = (*primals, *[atom for atom in tangents if atom is not None])
         piece = self.bench.pieces.get(key)
         if piece is not None:
             new = dict(zip(piece.names, names, strict=True))
@@ -187,6 +183,8 @@ class Linearizer:
         operands = [atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals]
         results = [type for type in use.site.printed if isinstance(type, ArrayType)]
         slices = met(use, operands, results)
+        if slices.count(None) == len(slices):
+            return [*primals], [*tangents]
         return (
             [known.at(atom, type) if type else atom for atom, type in zip(primals, slices, strict=True)],
             [

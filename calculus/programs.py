@@ -12,7 +12,7 @@ Parameter values are plain data, decoded as far as they are understood and verba
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -169,6 +169,14 @@ class Parameters(Mapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def get(self, name: str, default: Value = None) -> Value:  # type: ignore[override]
+        """The value of a parameter, or the default where there is none."""
+        return self._by_name.get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        """The names."""
+        return self._by_name.keys()
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Parameters) and self.items_in_order == other.items_in_order)

@@ -18,7 +18,7 @@ from calculus.placement import conflict, derived_lists, factored, placed, recut,
 from calculus.primitives.declaration import EVERYTHING, Primitive, Site
 from calculus.programs import Literal, Parameters
 from calculus.refusals import Place, refuse
-from calculus.schemes import Shape
+from calculus.schemes import Scheme, Shape
 from calculus.states import state_of_result
 from calculus.types import ArrayType, Axes, Type, array_type, same
 from calculus.uses import Operand, Use, literal_fits
@@ -73,6 +73,10 @@ def has_type(
             # nothing is cut, pending or varying: a short way to the same conclusion
             result = array_type(dtype, scheme.shape(scheme.results[number]), memory=memory)
             found.append(agreeing(result, said, number))
+            continue
+        if quiet and not placed_here and (alike := _alike(scheme, arrays)) is not None:
+            # element by element, on arrays that are all cut alike: so is what comes of them
+            found.append(agreeing(array_type(dtype, alike.shape, alike.axes, memory=memory), said, number))
             continue
         hidden = hidden and isinstance(said, ArrayType)
         use = Use(primitive, site, scheme, tuple(operands), arrays, mesh, number, hidden or target is not None)
@@ -147,6 +151,19 @@ def _result(
     if reducing and derived is not None and len(use.arrays) == 1 and use.arrays[0] is not None:
         return result, finished(scheme, use.arrays[0], derived, result, mesh)
     return result, implied(scheme, use.arrays, result, mesh, window)
+
+
+def _alike(scheme: Scheme, arrays: Sequence[ArrayType | None]) -> ArrayType | None:
+    """Of arrays that meet element by element, scalars aside, one; `None` where they are not all cut alike."""
+    found: ArrayType | None = None
+    for type in arrays:
+        if type is None or not type.rank:
+            continue
+        if found is None:
+            found = type
+        elif type.axes != found.axes or type.shape != found.shape:
+            return None
+    return found if found is not None and len(found.shape) == len(scheme.sizes) and scheme.elementwise else None
 
 
 def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool:

@@ -37,7 +37,7 @@ class Scheme:
     needed whole, the dim of the results that windows on it go along; `None` where that is the dim of its own number.
     accumulator: the operand that a reduction starts from."""
 
-    __slots__ = ("accumulator", "along", "operands", "results", "roles", "sizes")
+    __slots__ = ("_elementwise", "accumulator", "along", "operands", "results", "roles", "sizes")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Scheme:
         self.sizes = sizes
         self.roles: Mapping[Factor, str] = roles or {}
         self.accumulator = accumulator
+        self._elementwise: bool | None = None
 
     def shape(self, indices: Indices) -> Shape:
         """The shape of an array with this index list."""
@@ -61,6 +62,21 @@ class Scheme:
         if indices is _in_order(len(indices)):
             return tuple(sizes[: len(indices)])
         return tuple([sizes[dim[0]] if len(dim) == 1 else _product(sizes[factor] for factor in dim) for dim in indices])
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether each element of the one result is met by one element of each operand."""
+        if self._elementwise is None:
+            self._elementwise = not self.roles and len(self.results) == 1 and self._aligned(self.results[0])
+        return self._elementwise
+
+    def _aligned(self, result: Indices) -> bool:
+        return result == _in_order(len(self.sizes)) and all(
+            not indices
+            or indices == result
+            or (len(indices) == len(result) and all(dim in ((), one) for dim, one in zip(indices, result, strict=True)))
+            for indices in self.operands
+        )
 
     @property
     def grouped(self) -> bool:

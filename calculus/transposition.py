@@ -64,7 +64,7 @@ class Transposer:
             if self.linear.isdisjoint(equation.binders):
                 continue
             cts = [self.cotangents.pop(binder, None) for binder in equation.binders]
-            if all(ct is None for ct in cts):
+            if cts.count(None) == len(cts):
                 continue
             builder.line = equation.line
             try:
@@ -95,7 +95,7 @@ class Transposer:
             ],
             *[ct if ct is None or isinstance(ct, Literal) else builder.type_of(ct) for ct in cts],
         )  # fmt: skip
-        names = (*equation.inputs, *(ct for ct in cts if ct is not None))
+        names = (*equation.inputs, *[ct for ct in cts if ct is not None])
         piece = self.bench.pieces.get(key)
         if piece is not None:
             new = dict(zip(piece.names, names, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from calculus.building import fresh
-from calculus.derivatives.rules import types_in
+from calculus.derivatives.rules import types_bound, types_in
 from calculus.effects import EFFECTFUL
 from calculus.loops import scan_parts, stacked
 from calculus.parameters import sequence
@@ -78,7 +78,7 @@ def _call(equation: Equation, known: Collection[Variable]) -> tuple[list[Equatio
     parts = parted(program, fixed)
     if not parts.before:
         return whole
-    types = types_in(program) | types_in(Program((), (), (), (), (*parts.before, *parts.inside), ()))
+    types = types_in(program) | types_bound((*parts.before, *parts.inside))
     names = dict(zip(program.inputs, equation.inputs, strict=True))
     done = [atom in fixed or atom in parts.carried or not isinstance(atom, str) for atom in program.outputs]
 
@@ -137,7 +137,7 @@ def _loop(equation: Equation, known: Collection[Variable]) -> tuple[list[Equatio
         )
         for one in still.before
     ]  # fmt: skip
-    types = types_in(program) | types_in(Program((), (), (), (), (*still.before, *still.inside), ()))
+    types = types_in(program) | types_bound((*still.before, *still.inside))
     bound = (*(name for name in still.carried), *names)
     operands.update((name, new[name]) for name in still.carried)
     inner = Program((), (), bound, tuple(types[name] for name in bound), still.inside, program.outputs)
@@ -152,7 +152,7 @@ def _loop(equation: Equation, known: Collection[Variable]) -> tuple[list[Equatio
         if not wrong:
             break
         fixed -= wrong
-    types |= types_in(Program((), (), (), (), (*parts.before, *parts.inside), ()))
+    types |= types_bound((*parts.before, *parts.inside))
     constants = [*still.carried, *names[:held]]
     carries = names[held : held + count]
     ended = [done[index] and carries[index] in fixed if index < count else done[index] for index in range(len(done))]
@@ -211,7 +211,7 @@ def _boundary(equation: Equation, known: Collection[Variable]) -> tuple[list[Equ
     names = program.inputs
     fixed = {name for name, atom in zip(names, equation.inputs, strict=True) if _all_known((atom,), known)}
     parts = parted(program, fixed)
-    types = types_in(program) | types_in(Program((), (), (), (), (*parts.before, *parts.inside), ()))
+    types = types_in(program) | types_bound((*parts.before, *parts.inside))
     used = {atom for one in parts.inside for atom in one.inputs}
     made = [name for one in parts.before for name in one.binders]
     done = [not isinstance(atom, str) or atom in fixed or atom in made for atom in program.outputs]

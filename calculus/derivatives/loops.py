@@ -10,7 +10,16 @@ from typing import Final
 
 from calculus.cotangents import cotangent
 from calculus.derivatives.hoisting import parted
-from calculus.derivatives.rules import Form, closed, instantiated, linear_operands, results_of, settled, types_in
+from calculus.derivatives.rules import (
+    Form,
+    closed,
+    instantiated,
+    linear_operands,
+    results_of,
+    settled,
+    types_bound,
+    types_in,
+)
 from calculus.linearization import Linearizer, Pushed, Tangent
 from calculus.loops import scan_parts, slice_type, stacked
 from calculus.programs import Atom, Equation, Parameters, Program, Value, Variable
@@ -29,7 +38,7 @@ def _scan(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangent
     # The forward loop, what it does not change computed before it.
     names = found.forward.inputs
     before, inside, carried = parted(found.forward, names[:held], outermost=True)
-    types.update(types_in(Program((), (), (), (), (*before, *inside), ())))
+    types.update(types_bound((*before, *inside)))
     values: dict[Variable, Atom] = dict(zip(names[:held], primals, strict=False))
     outside = Program((), (), names[:held], found.forward.input_types[:held], before, carried)
     hoisted = walk.known.inline(outside, primals[:held])

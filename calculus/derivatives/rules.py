@@ -77,12 +77,25 @@ def matched(
 def types_in(program: Program) -> dict[Variable, Type]:
     """The type of every name in a body whose types are all known."""
     found = dict(zip(program.inputs, program.input_types, strict=True))
-    found |= {name: type for one in program.equations for name, type in zip(one.binders, one.types, strict=True)}
+    found.update(types_bound(program.equations))
+    return found  # type: ignore[return-value]
+
+
+def types_bound(equations: Sequence[Equation]) -> dict[Variable, Type]:
+    """The type of every name that equations bind, all of them known."""
+    found: dict[Variable, Type | None] = {}
+    for equation in equations:
+        if len(equation.binders) == 1:
+            found[equation.binders[0]] = equation.types[0]
+        else:
+            found.update(zip(equation.binders, equation.types, strict=True))
     return found  # type: ignore[return-value]
 
 
 def results_of(program: Program) -> tuple[Type, ...]:
     """The types of a body's results, all of them known."""
+    if not program.outputs:
+        return ()
     types = types_in(program)
     return tuple(
         (atom.type or array_type("f32")) if isinstance(atom, Literal) else types[atom] for atom in program.outputs

@@ -112,19 +112,19 @@ class Primitive:
 
     def derivatives_at(self, site: Site) -> Mapping[str, Formula]:
         """The derivatives that are written, by operand."""
-        return self._formulas(
-            site, lambda: self.derivative if isinstance(self.derivative, str) else self.derivative(site)
-        )
+        row = self.derivative
+        return self._formulas(site, (lambda: row(site)) if callable(row) else row)
 
     def adjoints_at(self, site: Site, position: int) -> Mapping[str, Formula]:
         """The transposes that are written, by operand; `position` is that of the one that is wanted."""
-        return self._formulas(
-            site, lambda: self.adjoint if isinstance(self.adjoint, str) else self.adjoint(site, position)
-        )
+        row = self.adjoint
+        return self._formulas(site, (lambda: row(site, position)) if callable(row) else row)
 
-    def _formulas(self, site: Site, row: Callable[[], str]) -> Mapping[str, Formula]:
+    def _formulas(self, site: Site, row: str | Callable[[], str]) -> Mapping[str, Formula]:
+        if not row:
+            return {}
         try:
-            text = row()
+            text = row() if callable(row) else row
             return read_row(text, operand_names(self, len(site.shapes))) if text else {}
         except ValueError:
             raise refuse(
