@@ -35,8 +35,9 @@ PROGRAMS: Final = (
     "llama_tp_grad_scan8",
 )
 
-CLAIMED: Final = PROGRAMS[:4]
-"""Those of which the claim speaks: layers that are alike are derived once. Under a scan there is but one."""
+UNROLLED: Final = PROGRAMS[:4]
+"""Those whose layers are alike, and derived once: there the claim holds of checking and deriving together. Under a scan
+there is but one layer."""
 TIMES_FASTER: Final = 5.0
 
 GRADIENT: Final = "gradient of a checked program"
@@ -158,18 +159,23 @@ def measured(name: str, rounds: int) -> dict[str, Any]:
 
 
 def claims(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """That ours, checking included, is so many times faster per equation, whichever way JAX is asked."""
+    """That ours is so many times faster per equation, whichever way JAX is asked; of layers that are unrolled, checking
+    included."""
+    said = {
+        GRADIENT: "to derive the gradient of the loss of {}",
+        CHECKED: "to check the loss of {} and derive its gradient",
+    }
     return [
         {
-            "claim": f"to check the loss of {result['program']} and derive its gradient takes at most "
-            f"1/{TIMES_FASTER:g} of the time per equation that {jaxs} takes",
+            "claim": f"{said[ours].format(result['program'])} takes at most 1/{TIMES_FASTER:g} of the time per "
+            f"equation that {jaxs} takes",
             "found": f"1/{found:.1f}",
             "held": found >= TIMES_FASTER,
         }
         for result in results
-        if result["program"] in CLAIMED
+        for ours in (CHECKED if result["program"] in UNROLLED else GRADIENT,)
         for jaxs in JAXES
-        for found in (result["times faster"][jaxs][CHECKED]["median"],)
+        for found in (result["times faster"][jaxs][ours]["median"],)
     ]
 
 
