@@ -97,8 +97,14 @@ _HEAD: Final = """\
 Generated from `verifier/differences.toml` by `make differences`. How JAX's explicit sharding types differ from what is
 sound: each difference once, with the smallest program that shows it. `shardproof agree --matrix` compares every
 primitive at every combination of operand states with the installed JAX, and fails if a cell differs that no entry
-covers, or if an entry covers none: then JAX has repaired it.
+covers, or if an entry covers none: then JAX has repaired it. What is no convention is a defect, and a program of at
+most 25 lines reproduces it, alone, on CPU devices: it says what JAX does and what is right, and exits with 0 as long as
+the defect is there. `shardproof audit --run` runs them all.
 """
+
+
+def _code(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split(", "))
 
 
 def page(entries: Sequence[Entry]) -> str:
@@ -123,4 +129,7 @@ def page(entries: Sequence[Entry]) -> str:
             f"*Evidence.* {entry.evidence}",
             "",
         ]
+        if entry.file:
+            found += [f"*{entry.defect.capitalize()}*, by [`{entry.file}`](differences/{entry.file}).", ""]
+            found += [f"At fault: `{entry.function}`; reached by {_code(entry.reaches)}.", ""]
     return "\n".join(found)

@@ -4,6 +4,10 @@
 entry, in the order of their numbers, of which a pattern fits it. Which side accepts follows from the entry's kind. An
 entry that covers no cell of a release that it names is wrong: JAX has repaired it, or the entry never said it right.
 Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise.
+
+What is no convention is a defect. Its entry says how it shows, the function of JAX at fault, the public functions that
+reach it, and the file in `proofs/differences` that reproduces it; then it may cover nothing, as what is typed right and
+runs wrong.
 """
 
 from __future__ import annotations
@@ -33,6 +37,20 @@ KINDS: Final[Mapping[str, str]] = {
     PAGE: "the page differs from the release",
 }
 CAUSES: Final = ("typing rule", "lowering", "partitioner", "documentation")
+DEFECTS: Final[Mapping[str, str]] = {
+    "wrong value": "a value reads back wrong",
+    "wrong gradient": "a gradient is wrong",
+    "backward fails": "what is typed forward has no gradient",
+    "crash": "what is typed ends in an error that nobody meant, or in none",
+    "ill-typed accepted": "an ill-typed program is accepted",
+    "documentation": "it does not do what its documentation says",
+    "sound refused": "a sound program is refused",
+}
+"""How a defect shows."""
+
+FILES: Final = PATH.resolve().parents[1] / "proofs" / "differences"
+"""The folder of the programs that reproduce the defects. An installed package comes without it."""
+
 MOST_CONVENTIONS: Final = 10
 PENDING: Final = "pending"
 """What stands for evidence that is still to be made."""
@@ -187,7 +205,9 @@ def letter(type: Type, axis: str) -> str:
 @dataclass(frozen=True)
 class Entry:
     """One difference: its number, what it is called, its kind and cause, the smallest program that shows it, the
-    releases of JAX that have it, why the calculus says what it says, and the evidence."""
+    releases of JAX that have it, why the calculus says what it says, and the evidence. Of a defect besides: how it
+    shows, the function of JAX at fault (`module:name`), the public functions that reach it, and the file that
+    reproduces it."""
 
     number: int
     title: str
@@ -199,6 +219,15 @@ class Entry:
     evidence: str
     patterns: tuple[Pattern, ...] = field(repr=False)
     backward: tuple[BackwardPattern, ...] = field(default=(), repr=False)
+    defect: str = ""
+    function: str = ""
+    reaches: str = ""
+    file: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The program that reproduces a defect."""
+        return FILES / self.file
 
     def covers(self, difference: Difference) -> bool:
         """Whether the entry covers a difference."""
@@ -211,6 +240,7 @@ class Entry:
 
 _SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}
 _TEXTS: Final = ("title", "kind", "cause", "program", "because", "evidence")
+_OF_A_DEFECT: Final = ("defect", "function", "reaches", "file")
 
 
 @cache
@@ -231,17 +261,21 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, "number", "versions", "cells", "backward"}
+    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", "cells", "backward"}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
         raise BadLedger(f"entry {number} is of kind {table['kind']}, cause {table['cause']}")
     patterns = tuple(_pattern(number, cells, _SIDES[table["kind"]]) for cells in table.get("cells", ()))
     backward = tuple(_backward_pattern(number, said) for said in table.get("backward", ()))
-    if not (patterns or backward) or not table.get("versions"):
+    said = [table.get(name, "") for name in _OF_A_DEFECT]
+    if any(said) and (not all(said) or said[0] not in DEFECTS or table["kind"] == CONVENTION):
+        raise BadLedger(f"entry {number}: a defect has {', '.join(_OF_A_DEFECT)}, and is no convention")
+    if not (patterns or backward or any(said)) or not table.get("versions"):
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
-    return Entry(number, title, kind, cause, program, tuple(table["versions"]), because, evidence, patterns, backward)
+    versions = tuple(table["versions"])
+    return Entry(number, title, kind, cause, program, versions, because, evidence, patterns, backward, *said)
 
 
 def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:

@@ -52,7 +52,7 @@ def main() -> None:
         start = pieces(np.int32(1), np.int32(2))
         found["A dynamic slice"] = held(slicing, (COPY, PENDING), jnp.arange(8.0), start)
         target = NamedSharding(MESH, P(None, unreduced={"X"}))
-        found["A target"] = read(lambda: lax.broadcasted_iota(jnp.int32, (4,), 0, out_sharding=target))
+        found["A target of a creation"] = read(lambda: lax.broadcasted_iota(jnp.int32, (4,), 0, out_sharding=target))
         half = np.full(2, 0.5, np.float32)
         found["Conversions"] = read(lambda x: lax.convert_element_type(x, jnp.int32), pieces(half, half))
         found["Manual mode"] = held(lambda v: lax.integer_pow(v, 3), (PENDING,), pieces(np.float32(1), np.float32(2)))

@@ -19,7 +19,7 @@ RIGHT: dict[str, list[Any]] = {
     "A choice": [20, 20],  # the predicate is true twice, and the second case is 10 + 10
     "A pad": [2, 2, 7],
     "A dynamic slice": [[3], [3]],  # of 0 to 7 at 1 + 2
-    "A target": [0, 1, 2, 3],
+    "A target of a creation": [0, 1, 2, 3],
     "Conversions": [1, 1],  # 0.5 + 0.5
     "Manual mode": [27, 27],  # 1 + 2, cubed
     "In manual mode, what stands": [1, 1, 3, 3],
@@ -34,7 +34,7 @@ WRONG: dict[str, list[Any]] = {
     "A choice": [11, 11],
     "A pad": [2, 2, 14],
     "A dynamic slice": [[1], [2]],
-    "A target": [0, 2, 4, 6],
+    "A target of a creation": [0, 2, 4, 6],
     "Conversions": [0, 0],
     "Manual mode": [1, 8],
     "In manual mode, what stands": [2, 2, 3, 3],
