@@ -115,16 +115,15 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     with the type that it should have while the function is traced, since the program does not show it; where a jaxpr is
     given, nothing can be.
 
-    A function that JAX refuses at these types, and traces where the arguments are copies on every device, is checked as
-    traced there, its types inferred from the arguments on: the report says so, and refuses in our words, or does not.
+    A function that JAX refuses at these types is traced with JAX's own checks put off; or, where that does not end, at
+    arguments that are copies on every device, its types inferred from the arguments on. The report says so, and refuses
+    in our words, or says what JAX has no type for.
 
     Raises `TypeError` for what cannot be traced, `calculus.refusals.Refused` for an impossible mesh, `BadRules`, and
     what else JAX raises when it traces. What the types refuse is in the report.
     """
     from verifier.rules_files import load_rules
     from verifier.with_jax.cotangents import compared
-    from verifier.with_jax.lines import Lines
-    from verifier.with_jax.objects import ObjectChecker, Objects
     from verifier.with_jax.trace import trace
 
     load_rules()
@@ -138,16 +137,12 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
-        report = _inferred(f, args, kwargs, mesh, error, handed) or _untraced(f, error, handed)
+        report = _refused(f, args, kwargs, mesh, error, handed)
         if report is not None:
             return report
         error.__traceback__ = _theirs(error.__traceback__)
         raise
-    objects = Objects(traced.program)
-    program = objects.program(objects.main)
-    examined = examine(program, ObjectChecker(traced.meshes, objects))
-    lines = Lines(objects.as_converted())
-    report = _report(_source(f, args, traced, program, examined.checker, lines), examined, handed)
+    report = _traced(f, args, traced, handed)
     if unseen:
         report.notes.append(f"this release of JAX has no {', '.join(unseen)}: what is handed in there is not looked at")
     return report
@@ -160,6 +155,44 @@ def _source(
 
     arguments = tuple(parameter_names(f, len(args))) if args else tuple(dict.fromkeys(map(root, traced.inputs)))
     return Source(_name(f), program, traced.meshes, traced.inputs, traced.outputs, arguments, checker, lines, note)
+
+
+def _traced(f: Any, args: Any, traced: Trace, handed: list[Refusal]) -> FunctionReport:
+    """The report on a program that JAX has traced."""
+    from verifier.with_jax.lines import Lines
+    from verifier.with_jax.objects import ObjectChecker, Objects
+
+    objects = Objects(traced.program)
+    program = objects.program(objects.main)
+    examined = examine(program, ObjectChecker(traced.meshes, objects))
+    lines = Lines(objects.as_converted())
+    return _report(_source(f, args, traced, program, examined.checker, lines), examined, handed)
+
+
+def _refused(
+    f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception, handed: list[Refusal]
+) -> FunctionReport | None:
+    """The report on a function that JAX refuses: without JAX's checks, else as traced at copies, else with what is
+    known of it; `None` where nothing is. See `verifier.with_jax.unchecked` and `verifier.with_jax.untyped`."""
+    from verifier.with_jax.cotangents import compared
+    from verifier.with_jax.unchecked import unchecked
+
+    with compared() as more:
+        found = unchecked(f, args, kwargs, mesh)
+    handed += [refusal for refusal in more.refusals if refusal not in handed]
+    if found is None:
+        return None if not handed else _untraced(f, error, handed)
+    if found.trace is not None:
+        report = _traced(f, args, found.trace, handed)
+        said = (
+            f"JAX refuses this ({_said(error)}); it was traced with JAX's checks put off, and judged by the rules here"
+        )
+        report.notes[:0] = [said, *dict.fromkeys(map(str, found.calls.typed))]
+        return report
+    inferred = _inferred(f, args, kwargs, mesh, error, handed)
+    if inferred is not None and (inferred.verdict != "ok" or not found.calls.refusals):
+        return inferred
+    return _untraced(f, error, [*handed, *found.calls.refusals])
 
 
 def _untraced(f: Any, error: Exception, handed: list[Refusal]) -> FunctionReport | None:
@@ -177,7 +210,7 @@ def _said(error: Exception) -> str:
 def _inferred(
     f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception, handed: list[Refusal]
 ) -> FunctionReport | None:
-    """The report on a function that JAX refuses at its arguments' types: see `verifier.with_jax.untyped`."""
+    """The report on a function as traced at copies of its arguments."""
     from verifier.with_jax.convert import Converted
     from verifier.with_jax.lines import Lines
     from verifier.with_jax.untyped import untyped

@@ -14,10 +14,10 @@ from tests.verifier.test_functions import MESH, struct
 
 
 def test_types_are_inferred_through_bodies() -> None:
-    """JAX has no rule for a product of an unreduced array and a number. Pieces, three times as large."""
+    """JAX has no rule for a product of an unreduced array and a number, and maps over none. Three times as large."""
 
     def tripled(v: Any) -> Any:
-        once = jax.jit(lambda v: v * 3.0)(v)
+        once = jax.jit(jax.vmap(lambda v: v * 3.0))(v)
         looped = jax.lax.fori_loop(0, 2, lambda _, carry: carry * 0.5 + v, once)
         return jax.lax.cond(True, lambda v: v / 2.0, lambda v: -v, looped)
 
@@ -28,12 +28,15 @@ def test_types_are_inferred_through_bodies() -> None:
 
 
 def test_that_a_function_does_the_same_at_copies_is_an_assumption() -> None:
-    """This one looks at the type: JAX refuses the cosine of pieces, which is not in what is traced at copies."""
+    """This one looks at the type: what JAX refuses, a map over pieces, is not in what is traced at copies. What the
+    rules here refuse as well, the cosine of pieces, is refused, whatever is done at copies."""
 
-    def branching(v: Any) -> Any:
-        return jnp.cos(v) if jax.typeof(v).sharding.spec.unreduced else v * 2.0
+    def branching(otherwise: Any) -> Any:
+        return lambda v: otherwise(v) if jax.typeof(v).sharding.spec.unreduced else v * 2.0
 
-    report = verifier.check(branching, struct(8, spec=P(None, unreduced={"data"})))
+    (refusal,) = verifier.check(branching(jnp.cos), struct(8, spec=P(None, unreduced={"data"}))).refusals
+    assert (refusal.code, refusal.line) == ("state", branching.__code__.co_firstlineno + 1)
+    report = verifier.check(branching(jax.vmap(jnp.negative)), struct(8, spec=P(None, unreduced={"data"})))
     assert (report.verdict, report.assumed) == ("ok", 1)
     assert "it is assumed to do the same at both" in report.notes[0]
     assert "well typed on 1 assumption" in str(report)
@@ -43,7 +46,7 @@ def test_no_opaque_kernel_is_assumed_where_types_are_inferred() -> None:
     """Traced at copies, it would be given pieces all the same: what it makes of them nobody says."""
 
     def called(v: Any) -> Any:
-        return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct((8,), jnp.float32), v * 2.0)
+        return jax.pure_callback(lambda v: v, jax.ShapeDtypeStruct((8,), jnp.float32), jax.vmap(jnp.negative)(v))
 
     report = verifier.check(called, struct(8, spec=P(None, unreduced={"data"})))
     assert (report.verdict, report.assumed) == ("refused", 0)

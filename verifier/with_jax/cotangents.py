@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Final
 
 import jax
@@ -37,6 +34,7 @@ from calculus.types import ArrayType
 from verifier.with_jax import meshes
 from verifier.with_jax.lines import Frame, kind, user_frame
 from verifier.with_jax.probe import of_aval
+from verifier.with_jax.replaced import generation, replaced, traced_apart
 
 
 @dataclass
@@ -50,58 +48,20 @@ class Found:
 
 _LOOKING: Final[ContextVar[Found | None]] = ContextVar("looking", default=None)
 
-_APART: Final = jax.make_user_context(None)
-"""What is traced while looking is remembered by JAX apart from what is traced otherwise, where nobody looked."""
-
-_generation = itertools.count(1)
-_current = next(_generation)
-_lock = threading.RLock()
-_inside = 0
-_kept: list[tuple[Any, str, Any]] = []
-_unseen: list[str] = []
+_current = generation()
 
 
 @contextlib.contextmanager
 def compared() -> Iterator[Found]:
     """Within this, what is handed to a derivative is compared with the type that it should have."""
-    global _inside
-    found = Found()
-    with _lock:
-        if not _inside:
-            _replace()
-        _inside += 1
-        found.unseen = list(_unseen)
-    token = _LOOKING.set(found)
-    try:
-        with _APART(_current):
-            yield found
-    finally:
-        _LOOKING.reset(token)
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                _restore()
-
-
-def _replace() -> None:
-    _unseen.clear()
-    for module, path, made in PLACES:
-        *owners, name = path.split(".")
+    with replaced(PLACES) as unseen:
+        found = Found(unseen=unseen)
+        token = _LOOKING.set(found)
         try:
-            owner = import_module(module)
-            for one in owners:
-                owner = getattr(owner, one)
-            before = getattr(owner, name)
-        except (ImportError, AttributeError):
-            _unseen.append(f"{module}.{path}")
-            continue
-        _kept.append((owner, name, before))
-        setattr(owner, name, functools.wraps(before)(made(before)))
-
-
-def _restore() -> None:
-    while _kept:
-        setattr(*_kept.pop())
+            with traced_apart(_current):
+                yield found
+        finally:
+            _LOOKING.reset(token)
 
 
 def _seeds(before: Callable[..., Any]) -> Callable[..., Any]:
@@ -275,8 +235,7 @@ def _compare(what: str, kind: str, primal: Any, given: Any, rule: Any = None) ->
 
 def _remember(found: Found, refusal: Refusal, handed: Handed, mesh: Mesh, rule: Any) -> None:
     global _current
-    with _lock:
-        _current = next(_generation)  # what JAX remembers of this trace would be found without a word
+    _current = generation()  # what JAX remembers of this trace would be found without a word
     type = wanted(handed.kind, handed.primal)
     if type is not None and not refusal.help.startswith("give it at"):
         refusal.help += f": {written(handed.type, type, mesh)}"

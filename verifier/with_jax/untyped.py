@@ -44,7 +44,7 @@ class Untyped:
 def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Untyped | None:
     """The program of a function that JAX refuses at its arguments, without types. `None` where what is raised is not
     JAX's own, or JAX does not trace the function at copies either."""
-    if not _refused_by_jax(f, args, kwargs, mesh):
+    if not refused_by_jax(f, args, kwargs, mesh):
         return None
     arrays = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_array(leaf)]
     for dims in (True, False):
@@ -65,7 +65,7 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
     return None
 
 
-def _refused_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> bool:
+def refused_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> bool:
     """Whether tracing raises inside JAX. What the function itself raises, an assertion about a type say, is its own."""
     filtering = getattr(jax.config, _FILTERING)
     jax.config.update(_FILTERING, "off")

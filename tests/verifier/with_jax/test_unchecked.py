@@ -1,0 +1,179 @@
+"""Functions that JAX refuses, judged by our rules at the very types that they are given. The verdicts are those of the
+cases 09, 19, 25, 27, 57 and 33; bytes are worked out beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import verifier
+from verifier.functions import FunctionReport
+from verifier.with_jax import cotangents, replaced, unchecked
+
+MESH = AbstractMesh((4,), ("X",), axis_types=(AxisType.Explicit,))
+SQUARE = AbstractMesh((2, 2), ("X", "Y"), axis_types=(AxisType.Explicit,) * 2)
+
+
+def struct(*shape: int, spec: P | None = None, mesh: Any = MESH) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, P() if spec is None else spec))
+
+
+CUT, PIECES = struct(8, spec=P("X")), struct(8, spec=P(None, unreduced={"X"}))
+
+
+def mapped(body: Callable[[Any], Any], entering: Any = None, leaving: Any = None) -> Callable[[Any], Any]:
+    return jax.shard_map(body, in_specs=entering or P("X"), out_specs=P("X") if leaving is None else leaving)
+
+
+def report(function: Callable[..., Any], *arguments: Any) -> FunctionReport:
+    return verifier.check(function, *arguments, mesh=arguments[0].sharding.mesh)
+
+
+ZERO: Any = 0.0
+
+
+def looped(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda _, sum: sum + jnp.sum(x), ZERO)[None]
+
+
+def repeated(x: Any) -> Any:
+    return jax.lax.while_loop(lambda carry: carry[0] < 3, lambda c: (c[0] + 1, c[1] + jnp.sum(x)), (0, ZERO))[1][None]
+
+
+def scanned(x: Any) -> Any:
+    return jax.lax.scan(lambda carry, row: (carry + row, None), ZERO, x)[0][None]
+
+
+def chosen(x: Any) -> Any:
+    return jax.lax.cond(True, lambda x: x, lambda x: jnp.zeros(2), x)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "both", "cast"),
+    [
+        (looped, "carry-type", "carry 1 of scan x3 is f32[] before an iteration and f32[]{V:X} after", "initial value"),
+        (repeated, "carry-type", "carry 1 of the while loop is f32[] before an iteration and f32[]{V:X}", "initial"),
+        (
+            scanned,
+            "carry-type",
+            "carry 0 of scan x2 is f32[] before an iteration and f32[]{V:X} after",
+            "initial value",
+        ),
+        (chosen, "branch-types", "result 0 is f32[2] in branch 0 and f32[2]{V:X} in branch 1", "it in branch 0"),
+    ],
+)
+def test_loops_and_branches_of_two_types(body: Callable[[Any], Any], code: str, both: str, cast: str) -> None:
+    """Case 09: a carry that starts as a constant. One cast that is free, at the user's line."""
+    found = report(mapped(body), CUT)
+    (refusal,) = found.refusals
+    assert (refusal.code, refusal.line) == (code, body.__code__.co_firstlineno + 1)
+    assert both in refusal.message
+    assert refusal.help.startswith(f"cast the {cast}" if cast != "it in branch 0" else f"cast {cast}")
+    assert "with pvary over X (free forward" in refusal.help
+    assert found.notes[0].startswith("JAX refuses this (TypeError: ")
+
+
+def test_a_contraction_of_which_one_side_is_whole() -> None:
+    """Case 19: sound, and free; what JAX has no type for is named, with its number in the ledger."""
+
+    def product(a: Any, b: Any) -> Any:
+        return jnp.einsum("ij,jk->ik", a, b, out_sharding=P(None, None, unreduced={"X"}))
+
+    found = report(product, struct(4, 8, mesh=SQUARE), struct(8, 4, spec=P("X"), mesh=SQUARE))
+    assert (found.verdict, found.assumed, found.communication) == ("ok", 0, [])
+    assert str(found.types["result"]) == "f32[4,4]{U:X}"
+    line = product.__code__.co_firstlineno + 1
+    assert (
+        f"{line}: JAX cannot trace dot_general of f32[4,8], f32[8@X,4]; by the rules here it is f32[4,4]{{U:X}}"
+        in (found.notes[1])
+    )
+    assert "(difference " in found.notes[1]
+
+
+def test_specs_that_are_not_those_of_what_enters() -> None:
+    """Case 25: the gather that older releases made without a word; f32[8] on each device, 32 bytes."""
+    found = report(mapped(jnp.negative, P(None), P(None)), CUT)
+    (refusal,) = found.refusals
+    assert refusal.code == "boundary-spec"
+    assert "reshard operand 0 to f32[8] first (all-gather over X of 32 bytes forward, free backward)" in refusal.help
+
+
+def test_a_body_that_closes_over_an_array() -> None:
+    """Case 27: copies are one more argument, whose gradient is one sum of f32[]; what is cut may not enter so."""
+
+    def scaled(w: Any, x: Any) -> Any:
+        return mapped(lambda x: x * jnp.sum(w))(x)
+
+    copies = report(jax.grad(lambda w, x: jnp.sum(scaled(w, x))), struct(2), CUT)
+    assert (copies.verdict, str(copies.types["result"])) == ("ok", "f32[2]")
+    assert [(row.kind, row.bytes) for row in copies.communication] == [("all-reduce", 4)]
+    assert [(row.kind, row.bytes) for row in report(scaled, struct(2), CUT).backward().communication] == [
+        ("all-reduce", 4)
+    ]
+    (refusal,) = report(scaled, CUT, CUT).refusals
+    assert refusal.code == "boundary-spec"
+    assert "operand 0 is w" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("body", "leaving", "code"),
+    [
+        (lambda x: x * 2.0, P(), "hidden-variation"),
+        (lambda x: jax.lax.pcast(x, "X", to="unreduced"), P(), "boundary-spec"),
+        (lambda x: jax.lax.psum(x, "X"), P(unreduced={"X"}), None),
+    ],
+)
+def test_specs_that_are_not_those_of_what_leaves(body: Callable[[Any], Any], leaving: P, code: str | None) -> None:
+    """Case 57. Release 0.10.2 casts what leaves as pieces, and then refuses its own cast: of what does not vary."""
+    (refusal,) = report(mapped(body, leaving=leaving), CUT).refusals
+    assert refusal.code == code if code else refusal.code in ("boundary-spec", "no-cast")
+
+
+def test_a_number_is_what_it_is_where_it_is_known() -> None:
+    """Case 33: JAX's numpy takes its numbers as arguments. Of pieces, twice is well typed, plus three is not; plus zero
+    is."""
+    assert report(lambda v: v * 2.0, PIECES).verdict == "ok"
+    assert report(lambda v: v + 0.0, PIECES).verdict == "ok"
+    (refusal,) = report(lambda v: v + 3.0, PIECES).refusals
+    assert refusal.code == "state"
+    assert "the number 3.0" in refusal.message
+
+
+def test_what_ends_the_trace_is_told_by_the_rule_that_it_breaks() -> None:
+    """The argument is closed over, so that there is no other at which JAX would trace it."""
+    (refusal,) = report(lambda v: jax.jit(lambda: jnp.cos(v))(), PIECES).refusals
+    assert refusal.code == "state"
+    assert refusal.trail[0].startswith("at ")
+
+
+def test_what_is_wrong_for_another_reason_is_jaxs_to_tell() -> None:
+    with pytest.raises(TypeError, match=r"pytree|structure"):
+        report(lambda v: jax.lax.fori_loop(0, 3, lambda _, carry: (carry, carry), v), CUT)
+    with pytest.raises(TypeError, match="shape"):
+        report(lambda v: jax.lax.add(v, jnp.zeros(3)), CUT)
+
+
+def test_cotangents_are_compared_where_jax_refuses_before() -> None:
+    """The product is refused first; what is handed in after it is seen all the same."""
+
+    def both(r: Any, v: Any) -> Any:
+        return v * 2.0, jax.vjp(lambda r: r + r, r)[1](1.0)
+
+    codes = {refusal.code for refusal in report(both, struct(spec=P(reduced={"X"})), PIECES).refusals}
+    assert codes == {"inconsistent-type"}
+
+
+def test_jax_checks_again_afterwards() -> None:
+    """Nothing of what was traced without its checks is remembered, and all places are as they were."""
+    function = jax.jit(mapped(scanned))
+    assert report(function, CUT).verdict == "refused"
+    with pytest.raises(TypeError, match="carry"):
+        function.trace(CUT)
+    assert not replaced.active(unchecked.PLACES)
+    assert not replaced.active(cotangents.PLACES)
