@@ -4,10 +4,11 @@ while the function is traced: afterwards nothing in the program shows them.
 JAX asks no type of a number or of an array of numpy's, since they lie on no mesh; so a pull-back that wants
 `f32[]{U:X}` takes 1.0, and the gradient counts it on every device. What is compared:
 
-    jax.vjp, jax.linear_transpose    the seeds of the pull-back
-    jax.jvp, jax.linearize           the tangents
-    jax.custom_vjp                   what the backward rule returns, custom_gradient's too
-    jax.custom_jvp                   the tangents that the rule returns
+    jax.vjp, jax.linear_transpose           the seeds of the pull-back
+    jax.jvp, jax.linearize                  the tangents
+    jax.custom_vjp                          what the backward rule returns, custom_gradient's too
+    jax.custom_jvp                          the tangents that the rule returns
+    jax.custom_derivatives.linear_call      what the transpose returns
 
 The functions of JAX that take them are replaced while `compared` lasts, by ones that look and then do the same. A
 release that lacks one is not looked at there, and `Found.unseen` says so.
@@ -162,6 +163,26 @@ def _with_jvp(before: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _with_transpose(before: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.custom_derivatives.linear_call`: the cotangents of its linear arguments."""
+
+    def call(fun: Any, fun_transpose: Any, residuals: Any, linear: Any) -> Any:
+        if _LOOKING.get() is None:
+            return before(fun, fun_transpose, residuals, linear)
+        given = tree_map(_typed, linear)
+
+        @functools.wraps(fun_transpose)
+        def transpose(*rest: Any) -> Any:
+            found = fun_transpose(*rest)
+            what = f"the cotangent that the transpose {_name(fun_transpose)} returns"
+            _all(what, COTANGENT, given, found, fun_transpose)
+            return found
+
+        return before(fun, transpose, residuals, linear)
+
+    return call
+
+
 PLACES: Final = (
     ("jax._src.api", "_vjp_check_ct_avals", _seeds),
     ("jax._src.core", "typecheck", _transposed),
@@ -169,6 +190,7 @@ PLACES: Final = (
     ("jax._src.api", "_lift_linearized", _linearized),
     ("jax", "custom_vjp.__call__", _with_vjp),
     ("jax", "custom_jvp.__call__", _with_jvp),
+    ("jax.custom_derivatives", "linear_call", _with_transpose),
 )
 """Where releases 0.10.2 and 0.12.0.1 take what is handed in. Three have no public name."""
 
@@ -222,15 +244,20 @@ def _compare(what: str, kind: str, primal: Any, given: Any, rule: Any = None) ->
         after = of_aval(aval)
     except (TypeError, Refused):  # nothing that JAX knows, or that we do
         return
-    if not isinstance(before, ArrayType) or not isinstance(after, ArrayType) or after.dtype == "float0":
+    if not isinstance(before, ArrayType) or not isinstance(after, ArrayType) or after.dtype_class not in ("f", "c"):
         return
-    constant = not isinstance(given, jax.core.Tracer) and aval.sharding.mesh.empty
-    handed = Handed(what, kind, before, after, constant, constant and not np.any(given))
+    constant = aval.sharding.mesh.empty and after.plain
+    handed = Handed(what, kind, before, after, constant, constant and _zero(given))
     mesh = meshes.ours(jax.sharding.get_abstract_mesh())
     try:
         hold(handed, mesh)
     except Refused as refused:
         _remember(found, refused.refusal, handed, mesh, rule)
+
+
+def _zero(value: Any) -> bool:
+    """Whether a constant is known to be one of zeros."""
+    return not isinstance(value, jax.core.Tracer) and not np.any(np.asarray(value))
 
 
 def _remember(found: Found, refusal: Refusal, handed: Handed, mesh: Mesh, rule: Any) -> None:

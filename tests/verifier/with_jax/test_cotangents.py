@@ -76,6 +76,18 @@ def test_a_rule_that_returns_a_number() -> None:
 
 WRONG: dict[str, tuple[Callable[..., Any], Any, str, str]] = {
     "transposed": (lambda x: jax.linear_transpose(lambda x: x + x, x)(1.0), ONE, "f32[]", "f32[]{U:X}"),
+    "a number that a call is given": (
+        lambda x: jax.jit(lambda seed: pulled(lambda: seed)(x))(1.0),
+        ONE,
+        "f32[]",
+        "f32[]{U:X}",
+    ),
+    "a transpose of one's own": (
+        jax.grad(lambda x: jax.custom_derivatives.linear_call(lambda _, x: x + x, lambda _, ct: 1.0, (), x)),
+        ONE,
+        "f32[]",
+        "f32[]{U:X}",
+    ),
     "an array": (pulled(lambda: jnp.ones(8)), ROW, "f32[8]", "f32[8]{U:X}"),
     "of numpy": (pulled(lambda: np.ones(8, "f")), ROW, "f32[8]", "f32[8]{U:X}"),
     "whole for cut": (pulled(lambda: jnp.zeros(8), jnp.sin), CUT, "f32[8]", "f32[8@X]"),
@@ -143,11 +155,19 @@ def tree_rule() -> Callable[[Any], Any]:
     return lambda x: jnp.sum(scaled(jnp.sin, {"x": x, "w": 2.0}, 3))
 
 
+def keyed() -> Callable[..., Any]:
+    """A rule with an argument that has no cotangent."""
+    once = jax.custom_vjp(lambda x, key: x * 2.0)
+    once.defvjp(lambda x, key: (x * 2.0, key), lambda key, ct: (ct * 2.0, np.zeros((), jax.dtypes.float0)))
+    return once
+
+
 RIGHT: dict[str, tuple[Callable[..., Any], Any]] = {
     "zero is in every state": (pulled(lambda: 0.0), ONE),
     "a number is reduced": (pulled(lambda: 1.0), PIECES),
     "a number of numpy's": (pulled(lambda: np.float32(1.0)), PIECES),
     "an array of the text is cut": (pulled(lambda: np.ones(8, "f")), CUT),
+    "rows of an array of the text are cut": (lambda x: jax.vmap(jax.vjp(jnp.sin, x)[1])(np.eye(8, dtype="f"))[0], CUT),
     "another floating dtype": (jax.grad(ruled(lambda ct: ct.astype(jnp.bfloat16))), CUT),
     "an integer result": (
         lambda x: jax.vjp(lambda x: (x + x, jnp.arange(3)), x)[1]((x, np.zeros(3, jax.dtypes.float0))),
@@ -157,6 +177,7 @@ RIGHT: dict[str, tuple[Callable[..., Any], Any]] = {
         lambda x: jax.jvp(lambda n, x: x * n, (2, x), (np.zeros((), jax.dtypes.float0), x)),
         COPIES,
     ),
+    "keys": (jax.grad(lambda x: jnp.sum(keyed()(x, jax.random.key(0)))), CUT),
     "JAX's own seed": (jax.grad(lambda x: jnp.sum(x + x)), ROW),
     "JAX's own rules": (jax.grad(lambda x: jnp.sum(jax.nn.relu(x) * jax.nn.silu(x))), CUT),
     "JAX's own tangents": (jax.hessian(lambda x: jnp.sum(jnp.sin(x) * x)), COPIES),
