@@ -42,6 +42,7 @@ _WORDS = {
     "VALUE": "a value",
     "VARIABLE": "a variable",
     "WEAK": "`~`",
+    "WORDS": "words",
 }
 _RARE = frozenset({"MESH", "MEMORY", "SPACE", "WEAK", "HAT", "STAR", "PLUS", "MINUS", "OPAQUE", "REF"})
 _FOUND = re.compile(r"\w+|\S", re.DOTALL)

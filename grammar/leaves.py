@@ -161,9 +161,10 @@ _LEAF: Final = re.compile(
     r"|(0|-?[1-9][0-9]{0,17})(?![\w.+*<])"
     r"|(-?[0-9]++(?:\.[0-9]++(?:e[+-][0-9]++)?+|e[+-][0-9]++)|-?inf|nan)(?![\w.+*<(])"
     r"|'([^'\\\n\r]*+)'"
-    r"|([A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+)(\(?)"
+    r"|([A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+)(?! \w)(\(?)"
     r"|([(\[{])"
-    r"|(<lambda>|\*)",
+    r"|(<lambda>|\*)"
+    r"|([A-Za-z_]\w*+(?: [\w.-]++)++(?=[,)\]}]))",
     re.ASCII,
 )
 _NUMBERS: Final = re.compile(r"((?:0|-?[1-9]\d{0,17})(?:, (?:0|-?[1-9]\d{0,17}))*+)(,?)([)\]}])", re.ASCII)
@@ -211,8 +212,8 @@ def value_at(text: str, start: int, depth: int = 0) -> tuple[Value, int]:
         return matched[4], end
     if which == 7:
         return _sequence(text, end, matched[7], depth + 1)
-    if which == 8:
-        return Word(matched[8]), end
+    if which in (8, 9):
+        return Word(matched[which]), end
     name = matched[5]
     if matched[6]:
         inside, latest = _LATEST.get(name, ("", None))

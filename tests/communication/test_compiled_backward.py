@@ -4,18 +4,18 @@ prints had in common would show in what is compiled. Fifty programs, on CPU devi
 from __future__ import annotations
 
 import functools
-import math
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import pytest
 
 from grammar.meshes import parse_meshes
-from tests.communication.compiled import ONCE, SCATTERED, Moved, collectives, explained, read
+from tests.communication.compiled import ONCE, SCATTERED, Moved, collectives, explained
 from verifier.backward_agreement import Comparison, Move, compared
+from verifier.compiled.targets import CPU, Target
 from verifier.with_jax.backward_programs import programs
-from verifier.with_jax.gradients import Traced, traced
+from verifier.with_jax.compiling import derivative_on
 
 if jax.__version_info__ < (0, 12):
     pytest.skip("the compiler is that of the newer release", allow_module_level=True)
@@ -75,21 +75,9 @@ def derived(name: str) -> Comparison:
     return compared(name, programs()[name]().traced())
 
 
-def on_devices(name: str) -> tuple[Traced, dict[str, int], Any]:
-    sample = programs()[name]()
-    sizes = {axis.name: axis.size or 1 for axis in parse_meshes(sample.mesh)[0].axes}
-    modes = (jax.sharding.AxisType.Explicit,) * len(sizes)
-    devices = jax.devices()[: math.prod(sizes.values())]
-    mesh = jax.make_mesh(tuple(sizes.values()), tuple(sizes), devices=devices, axis_types=modes)
-    with jax.set_mesh(mesh):
-        return traced(sample.function, sample.on(mesh), mesh), sizes, mesh
-
-
 @functools.cache
 def measured(name: str) -> Counter[Moved]:
-    traced, sizes, mesh = on_devices(name)
-    with jax.set_mesh(mesh):
-        return collectives(traced.lowered(), sizes)
+    return collectives(*derivative_on(Target(CPU), programs()[name]()))
 
 
 def typed(moves: Counter[Move], name: str) -> Counter[Moved]:
@@ -140,9 +128,8 @@ def test_most_agree_without_a_class() -> None:
 def test_what_is_not_lowered(name: str) -> None:
     """Both readings agree on it all the same."""
     assert derived(name).agree
-    traced, _, mesh = on_devices(name)
-    with jax.set_mesh(mesh), pytest.raises(Exception, match=NOT_LOWERED[name]):
-        traced.lowered()
+    with pytest.raises(Exception, match=NOT_LOWERED[name]):
+        collectives(*derivative_on(Target(CPU), programs()[name]()))
 
 
 def test_classes_explain_no_more_than_they_say() -> None:
@@ -153,34 +140,3 @@ def test_classes_explain_no_more_than_they_say() -> None:
     assert explained(Counter([gather] * 3), Counter([gather])) == ({ONCE}, nothing, nothing)
     assert explained(Counter([gather]), Counter([gather] * 3))[2] == Counter([gather] * 2)
     assert explained(Counter([gather]), nothing)[1] == Counter([gather])
-
-
-MODULE = """HloModule m
-%body (p: (s32[], f32[4])) -> (s32[], f32[4]) {
-  %p = (s32[], f32[4]) parameter(0)
-  %x = f32[4]{0} get-tuple-element(%p), index=1
-  %r = f32[4]{0} all-reduce(%x), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), to_apply=%add
-  ROOT %t = (s32[], f32[4]) tuple(%i, %r)
-}
-
-%cond (p.1: (s32[], f32[4])) -> pred[] {
-  %n = s32[] constant(5)
-  ROOT %c = pred[] compare(%i.1, %n), direction=LT
-}
-
-ENTRY %main (a: (f32[2], f32[4])) -> f32[4] {
-  %a = (f32[2], f32[4]) parameter(0)
-  %g = f32[4]{0} all-gather(%a#0), replica_groups=mesh['X'=2,'Y'=2] {'Y'}, dimensions={0}
-  %w = (s32[], f32[4]) while(%init), condition=%cond, body=%body
-  ROOT %s = f32[2]{0} collective-permute(%a#0), source_target_pairs={{0,2},{2,0}}
-}
-"""
-
-
-def test_a_module_is_read() -> None:
-    """By hand: five times 16 bytes over X; 16 bytes gathered over Y; 8 sent between devices that differ in X."""
-    assert read(MODULE, {"X": 2, "Y": 2}) == Counter(
-        {("all-reduce", ("X",), 16): 5, ("all-gather", ("Y",), 16): 1, ("collective-permute", ("X",), 8): 1}
-    )
-    odd = MODULE.replace("[2,2]<=[2,2]T(1,0)", "{{0,3},{1,2}}")
-    assert read(odd, {"X": 2, "Y": 2})["all-reduce", ("?",), 16] == 5

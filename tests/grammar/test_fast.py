@@ -146,6 +146,8 @@ MANY = "".join(f"    c{i}:f32[4] = sin a\n" for i in range(200))
         + "    c:f32[4] <- a[b,1:3,:] # there\n    a[...] <- c\n    a[b] += 1.0:f32[]\n    d:f32[4], a[] <- a[], c\n"
         + END,
         HEAD + "    d:f32[4], a[0] <- a[1], c\n" + END,
+        HEAD + "    c:f32[4] = f[m=M(device_kind=TPU v6 lite, n=1, other=NVIDIA A100-SXM4-40GB)] a\n" + END,
+        HEAD + "    c:f32[4] = f[m=M(device_kind=TPU v6 lite +)] a\n" + END,
         HEAD + "    c:f32[4] = add a\n      b # late\n    d:f32[4]\n      e:f32[4] = f[\n      x=1\n    ] c\n" + END,
         HEAD + "    c:f32[4] = f[x=1 x=2] a\n" + END,
         HEAD + "    c:f32[4] = f[fmt=a {} b=3] a\n    d:f32[4] = f[\n      fmt=] #\n  y=2\n      x=1\n    ] a\n" + END,

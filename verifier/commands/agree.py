@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from calculus.meshes import Mesh
 from verifier.commands.console import Misused, say
-from verifier.commands.options import json_option
+from verifier.commands.options import json_option, mesh_option
+from verifier.commands.target import compare_on
 
 
 @click.command()
@@ -23,11 +25,14 @@ from verifier.commands.options import json_option
     "--program", "programs", multiple=True, metavar="NAME",
     help="Only this program, the programs of this room, or package.module:factory. Repeat it for several.",
 )  # fmt: skip
+@click.option("--target", metavar="cpu|tpu:v5p:16x16x16", help="Compare what XLA compiles for this target.")
+@mesh_option
 @json_option
+@click.argument("functions", nargs=-1, metavar="[FUNCTION...]")
 @click.pass_context
 def agree(
     ctx: click.Context, matrix: bool, backward: bool, primitives: tuple[str, ...], programs: tuple[str, ...],
-    as_data: bool,
+    target: str | None, meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compare our verdicts with those of the installed JAX. This needs JAX, no devices, and some minutes.
 
@@ -37,6 +42,9 @@ def agree(
     shardproof agree --matrix --json
     shardproof agree --backward
     shardproof agree --backward --program 'layers in a loop' --program my.train:step
+    shardproof agree --target cpu
+    shardproof agree --target tpu:v5p:16x16x16 examples.llama:gather_once
+    shardproof agree --target tpu:v5e:2x4 train.py:step --mesh data=4,model=2
 
     --matrix takes a sample call of each primitive and gives its operands every state (sharded on each dim, replicated,
     reduced, unreduced of each kind; in manual mode varying) along one mesh axis and along two, explicit, manual and one
@@ -52,18 +60,30 @@ def agree(
     or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
     of the two is wrong. An entry that covers none is out of date: JAX has repaired it.
 
+    --target sets the collectives that the types say beside those of the compiled program: kind, mesh axes, bytes,
+    loops and lines, as XLA's partitioner leaves them and, for TPU, as they would run. A FUNCTION is
+    package.module:factory, which returns (f, args), or FILE.py:factory; --mesh gives the axes of its mesh other sizes.
+    Without one, it is a fixed set: the examples, and derivatives of programs of every kind. Where the sides differ, the
+    difference is of a class with a name (proofs/compiled.md), or it is unexplained. For TPU topologies no TPU is
+    needed, but libtpu is: pip install 'shardproof[tpu-compiler]'.
+
     \b
-    Exit status: 0  every difference is in the ledger
-                 1  a cell or program is unexplained, or an entry covers none
+    Exit status: 0  every difference is in the ledger, or of a class with a name
+                 1  a cell, program or collective is unexplained, or an entry covers none
                  2  the command is misused
     """
-    if matrix is backward:
-        raise click.UsageError("say what to compare: --matrix or --backward")
-    if programs and matrix:
+    if (matrix, backward, target is not None).count(True) != 1:
+        raise click.UsageError("say what to compare: --matrix, --backward or --target")
+    if target is None and (functions or meshes):
+        raise click.UsageError("functions and --mesh are for --target")
+    if programs and not backward:
         raise click.UsageError("--program is one of --backward")
-    if primitives and backward:
+    if primitives and not matrix:
         raise click.UsageError("--primitive is one of --matrix")
-    clean, text, found = _backward(programs) if backward else _matrix(primitives)
+    if target is not None:
+        clean, text, found = compare_on(target, functions, meshes)
+    else:
+        clean, text, found = _backward(programs) if backward else _matrix(primitives)
     say([json.dumps(found, indent=2)] if as_data else text)
     ctx.exit(0 if clean else 1)
 

@@ -68,7 +68,7 @@ class Traced:
     scalar: bool
     wrt: tuple[int, ...]
     derivative: Callable[[], Document]
-    lowered: Callable[[], Any]
+    differentiated: Callable[[], tuple[Callable[..., Any], list[Any]]]
 
 
 @dataclass(frozen=True)
@@ -128,17 +128,13 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
             function, arguments = differentiated()
             return _WithMeshes(opened(jax.make_jaxpr(function)(*arguments))).converted().document
 
-    def lowered() -> Any:
-        function, arguments = differentiated()
-        return jax.jit(function).trace(*arguments).lower()
-
     def retyped() -> Program:
         conversion = WithoutTypes(program)
         made = conversion.program(conversion.main)
         made.input_types = tuple(conversion.type(variable) for variable in inside.invars)
         return made
 
-    return Traced(_WithRules(inside).converted().document, retyped, lies, scalar, wrt, derivative, lowered)
+    return Traced(_WithRules(inside).converted().document, retyped, lies, scalar, wrt, derivative, differentiated)
 
 
 def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int) -> Callable[..., list[Any]]:

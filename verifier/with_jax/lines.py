@@ -76,6 +76,10 @@ class Lines:
             found = self._found[place] = self._program(place) if hasattr(origin, "eqns") else self._equation(place)
         return found
 
+    def frames(self, place: int) -> tuple[Frame, ...]:
+        """The frames in which the equation with this `line` was made, those of JAX aside, innermost first."""
+        return tuple(frame for frame in _frames(self._converted.origins[place - 1]) if kind(frame.file) != "engine")
+
     def _equation(self, place: int) -> tuple[Site, ...]:
         user, library, inner = _split(_frames(self._converted.origins[place - 1]))
         if user is not None:

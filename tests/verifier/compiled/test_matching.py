@@ -1,0 +1,147 @@
+"""What the types say beside what is compiled: each class explains what it says, and nothing near it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from verifier.compiled.classes import CLASSES, page
+from verifier.compiled.derived import Said
+from verifier.compiled.matching import matched
+from verifier.compiled.reading import Moved
+from verifier.compiled.targets import PARTITIONED, RUN
+
+SIZES = {"X": 4, "Y": 4}
+HERE, THERE = (("train.py", 3),), (("train.py", 9),)
+
+GATHER = Said("all-gather", ("X",), 256, 4, "exact", "reshard", "f32", (5,), HERE, source="w", site=1)
+REDUCE = Said("all-reduce", ("X",), 256, 4, "exact", "dot_general", "f32", (5,), HERE, site=2)
+SCATTER = replace(REDUCE, kind="reduce-scatter", primitive="reshard")
+
+
+def compiled(one: Said, **changed: object) -> Moved:
+    """What the types say, compiled as it is but for these."""
+    made = Moved(one.kind, one.axes, one.payload or 0, one.group or 1, one.dtype, one.loops, frames=one.frames)
+    return replace(made, **changed)  # type: ignore[arg-type]
+
+
+EXAMPLES: dict[str, tuple[list[Said], list[Moved]]] = {
+    "reduced, then sliced": ([SCATTER], [compiled(SCATTER, kind="all-reduce", sliced=True)]),
+    "a block kept at once": ([replace(REDUCE, cut=True)], [compiled(REDUCE, kind="reduce-scatter")]),
+    "moved once for several uses": ([GATHER, replace(GATHER, site=3)], [compiled(GATHER)]),
+    "not yet shared": ([GATHER], [compiled(GATHER, source=("main", "w"))] * 2),
+    "hoisted out of a loop": ([replace(GATHER, invariant=1)], [compiled(GATHER, loops=())]),
+    "summed after the loop": ([replace(REDUCE, later=(1, 5))], [compiled(REDUCE, loops=(), payload=1280)]),
+    "added first": (
+        [replace(REDUCE, terms=frozenset({1, 2})), replace(REDUCE, terms=frozenset({2}), site=3)],
+        [compiled(REDUCE)],
+    ),
+    "folded away": ([replace(REDUCE, masked=True)], []),
+    "constant": ([replace(GATHER, constant=True)], []),
+    "widened": ([replace(GATHER, dtype="bf16")], [compiled(GATHER, dtype="f32", payload=512)]),
+    "converted first": ([GATHER], [compiled(GATHER, dtype="bf16", payload=128)]),
+    "gathered as a sum": ([GATHER], [compiled(GATHER, kind="all-reduce", padded=True)]),
+    "a ring of permutes": ([GATHER], [compiled(GATHER, kind="collective-permute", payload=64, loops=(5, 3))]),
+    "multiplied in a ring": (
+        [replace(SCATTER, primitive="dot_general")],
+        [compiled(SCATTER, kind="collective-permute", payload=64, loops=(5, 2))] * 2,
+    ),
+    "along another axis": (
+        [GATHER],
+        [
+            compiled(GATHER, kind="collective-permute", axes=("X", "Y"), payload=64, group=16),
+            compiled(GATHER, axes=("Y",)),
+        ],
+    ),
+    "spread over an idle axis": (
+        [REDUCE],
+        [compiled(REDUCE, payload=64), compiled(REDUCE, kind="all-gather", axes=("Y",))],
+    ),
+    "estimate": ([replace(GATHER, exactness="estimate")], [compiled(GATHER, kind="all-to-all", payload=8)]),
+    "chosen by the compiler": (
+        [replace(GATHER, exactness="chosen by the compiler", payload=None)],
+        [compiled(GATHER, kind="all-reduce", payload=8)],
+    ),
+}
+
+OPEN = ("estimate", "chosen by the compiler")
+
+
+def test_every_class_has_an_example() -> None:
+    assert [*EXAMPLES] == [one.name for one in CLASSES] or {*EXAMPLES} == {one.name for one in CLASSES}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_class_explains_its_example_at_its_stages(name: str) -> None:
+    said, moved = EXAMPLES[name]
+    (class_,) = (one for one in CLASSES if one.name == name)
+    for stage in (PARTITIONED, RUN):
+        found = matched(said, [replace(one) for one in moved], SIZES, stage)
+        assert (found.classes == {name: 1} and not found.unexplained) is (stage in class_.stages), (stage, found)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_wrong_price_does_not_hide_in_a_class(name: str) -> None:
+    """Of each derived collective of each example: another payload, kind, axis or number of rounds, and it itself when
+    nothing of it is compiled."""
+    said, moved = EXAMPLES[name]
+    (class_,) = (one for one in CLASSES if one.name == name)
+    for at, one in enumerate(said):
+        if name in OPEN or not moved:
+            continue
+        wrong = [
+            replace(one, payload=(one.payload or 0) + 4),
+            replace(one, kind="all-to-all"),
+            replace(one, axes=("Y",)),
+        ]
+        wrong += [replace(one, loops=(7,), later=(0, 1), invariant=0), replace(one, payload=(one.payload or 0) * 2)]
+        for other in wrong:
+            given = [*said[:at], other, *said[at + 1 :]]
+            assert matched(given, [replace(each) for each in moved], SIZES, class_.stages[0]).unexplained, other
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_is_open_is_open_at_its_lines_and_in_its_loops_only(name: str) -> None:
+    (one,), (other,) = EXAMPLES[name]
+    for elsewhere in (replace(other, frames=THERE), replace(other, loops=()), replace(other, axes=("Z",))):
+        assert matched([one], [elsewhere], {**SIZES, "Z": 2}).moved == [elsewhere]
+
+
+NEAR: dict[str, tuple[list[Said], list[Moved]]] = {
+    "nothing is cut out of the sum": ([SCATTER], [compiled(SCATTER, kind="all-reduce")]),
+    "the program cuts no block": ([REDUCE], [compiled(REDUCE, kind="reduce-scatter")]),
+    "another value": ([GATHER, replace(GATHER, source="v", site=3)], [compiled(GATHER)]),
+    "the same equation twice": ([GATHER, GATHER], [compiled(GATHER)]),
+    "the loop changes it": ([GATHER], [compiled(GATHER, loops=())]),
+    "the sum is used in the loop": ([REDUCE], [compiled(REDUCE, loops=(), payload=1280)]),
+    "sums that are not added": ([replace(REDUCE, terms=frozenset({1})), replace(REDUCE, site=3)], [compiled(REDUCE)]),
+    "a sum of nothing": ([REDUCE], []),
+    "no block among zeros": ([GATHER], [compiled(GATHER, kind="all-reduce")]),
+    "too few permutes": ([GATHER], [compiled(GATHER, kind="collective-permute", payload=64, loops=(5, 2))]),
+    "a wider dtype at the same bytes": ([replace(GATHER, dtype="bf16")], [compiled(GATHER, dtype="f32")]),
+    "more than the types say": ([], [compiled(GATHER)]),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_near_a_class_is_not_in_it(name: str) -> None:
+    said, moved = NEAR[name]
+    for stage in (PARTITIONED, RUN):
+        assert matched(said, moved, SIZES, stage).unexplained, stage
+
+
+def test_of_several_the_one_from_the_line_is_taken() -> None:
+    here, there = compiled(GATHER), compiled(GATHER, frames=THERE)
+    found = matched([GATHER], [there, here], SIZES)
+    assert (found.pairs[0].moved, found.moved) == ((here,), [there])
+    assert found.pairs[0].placed
+    assert not matched([GATHER], [there], SIZES).pairs[0].placed
+
+
+def test_the_page_says_what_the_classes_say() -> None:
+    text = (Path(__file__).parents[3] / "proofs" / "compiled.md").read_text(encoding="utf-8")
+    assert page() in text
+    assert max(Counter(one.name for one in CLASSES).values()) == 1

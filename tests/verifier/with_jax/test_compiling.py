@@ -1,0 +1,146 @@
+"""Real compilers: XLA for CPU devices always, XLA for TPU where libtpu is installed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from grammar.meshes import parse_meshes
+from verifier.cli import main
+from verifier.compiled.matching import matched
+from verifier.compiled.reading import read
+from verifier.compiled.targets import CPU, PARTITIONED, RUN, NoCompiler, target
+from verifier.with_jax import compiling
+from verifier.with_jax.backward_programs import programs
+from verifier.with_jax.compiling import compile_, derivative_on, have_libtpu
+from verifier.with_jax.deriving import derived
+
+TPU = pytest.mark.skipif(not have_libtpu(), reason="libtpu is not installed: pip install 'shardproof[tpu-compiler]'")
+SIZES = {"data": 4, "model": 2}
+
+SAMPLE = (
+    "transformer/llama_fsdp_scan3_again", "documented/microbatches, reduced", "documented/microbatches",
+    "documented/pieces along two axes", "documented/looked up", "manual/a ring", "manual/all_to_all",
+    "family/layers in an unrolled loop (data and tensor, reduced)",
+)  # fmt: skip
+
+
+def run(*words: str) -> tuple[int, str]:
+    found = CliRunner().invoke(main, ["agree", *words], prog_name="shardproof", catch_exceptions=False)
+    return found.exit_code, found.output
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_wrong_prices_of_real_programs_are_seen(name: str) -> None:
+    """Both sides agree, in loops too; and no longer when one derived collective is wrong."""
+    where = target(CPU)
+    mesh, made = derivative_on(where, programs()[name]())
+    said = derived(made)
+    (text,) = compile_(made, where, mesh, quick=True).texts.values()
+    sizes = dict(mesh.shape)
+    moved = read(text, sizes)
+    found = matched(said, moved, sizes)
+    assert not found.unexplained, (found.said, found.moved)
+    assert sum(pair.placed for pair in found.equal) >= len(found.equal) / 2
+    decided = all(one.exactness == "exact" for one in said)
+    for at, one in enumerate(said[:6]):
+        if one.exactness != "exact" or one.payload is None:
+            continue
+        rest = [*said[:at], *said[at + 1 :]]
+        other = "all-to-all" if one.kind != "all-to-all" else "all-gather"
+        for wrong in (
+            replace(one, payload=one.payload * 2), replace(one, payload=one.payload + 4), replace(one, kind=other),
+            replace(one, axes=("Z",)), replace(one, loops=(*one.loops, 7)), *([None] if decided else []),
+        ):  # fmt: skip
+            given = rest if wrong is None else [*rest, wrong]
+            assert matched(given, moved, sizes).unexplained, (one, wrong)
+        assert matched([*said, one], moved, sizes).unexplained, one
+
+
+def test_the_microbatch_steps_on_cpu_devices() -> None:
+    """Seeds A31 to A36. By hand: 3 layers of 4 x 4 numbers of 4 bytes are 192 bytes, one layer 64."""
+    code, output = run(
+        "--target", "cpu", "examples.microbatches:accumulated", "examples/microbatches.py:summed_each_time",
+        "--mesh", "X=8", "--json",
+    )  # fmt: skip
+    assert code == 0
+    data = json.loads(output)
+    pairs = [program["stages"][PARTITIONED]["pairs"] for program in data["programs"]]
+    assert [[(pair["compiled"][0]["kind"], pair["compiled"][0]["bytes"], pair["compiled"][0]["loops"]) for pair in one]
+            for one in pairs] == [[("all-reduce", 192, [])], [("all-reduce", 64, [5, 3])]]  # fmt: skip
+    assert all(pair["class"] is None and pair["same_line"] for one in pairs for pair in one)
+    assert data["stages"][PARTITIONED]["unexplained"] == 0
+
+
+def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "have_libtpu", lambda: False)
+    code, output = run("--target", "tpu:v5p:2x2x2", "examples.microbatches:accumulated")
+    assert (code, "pip install 'shardproof[tpu-compiler]'" in output) == (2, True)
+    for words, message in (
+        (["--target", "gpu"], "there is no target gpu"),
+        (["--target", "cpu", "examples.microbatches:nothing"], "has no nothing"),
+        (["--target", "cpu", "--matrix"], "say what to compare"),
+        (["--backward", "examples.microbatches:accumulated"], "for --target"),
+    ):
+        code, output = run(*words)
+        assert (code, message in output) == (2, True), output
+
+
+def test_a_mesh_that_is_too_large_names_the_repair() -> None:
+    with pytest.raises(NoCompiler) as raised:
+        compiling.devices(target(CPU), 4 * len(jax.devices("cpu")))
+    assert raised.value.help.startswith("set JAX_NUM_CPU_DEVICES=")
+
+
+@TPU
+def test_the_microbatch_steps_on_four_thousand_chips() -> None:
+    code, output = run(
+        "--target", "tpu:v5p:16x16x16", "examples.microbatches:accumulated", "examples.microbatches:summed_each_time",
+        "--json",
+    )  # fmt: skip
+    assert code == 0
+    for program, (size, loops) in zip(json.loads(output)["programs"], ((192, []), (64, [5, 3])), strict=True):
+        assert program["mesh"] == "X=4096"
+        for stage in (PARTITIONED, RUN):
+            (pair,) = program["stages"][stage]["pairs"]
+            assert [(one["bytes"], one["loops"]) for one in pair["compiled"]] == [(size, loops)]
+
+
+@TPU
+@pytest.mark.parametrize("name", SAMPLE[:3])
+def test_no_difference_is_unexplained_on_eight_chips(name: str) -> None:
+    where = target("tpu:v5p:2x2x2")
+    mesh, made = derivative_on(where, programs()[name]())
+    said, sizes = derived(made), dict(mesh.shape)
+    texts = compile_(made, where, mesh).texts
+    assert {*texts} == {PARTITIONED, RUN}
+    for stage, text in texts.items():
+        found = matched(said, read(text, sizes), sizes, stage)
+        assert not found.unexplained, (stage, found.said, found.moved)
+
+
+@TPU
+def test_layouts_that_the_compiler_chooses() -> None:
+    """Seeds B41 and B42: `x[0, :]` wants rows, `y[:, 0]` columns; what makes the two is compiled to give them so."""
+    from jax.experimental.layout import Format, Layout
+
+    mesh = compiling.mesh_on(target("tpu:v5p:2x2x2"), parse_meshes("X=8")[0])
+    array = jax.ShapeDtypeStruct((512, 1024), jnp.float32, sharding=NamedSharding(mesh, P()))
+
+    def apply_fn(x: Any, y: Any) -> Any:
+        return x[0, :], y[:, 0]
+
+    with jax.set_mesh(mesh):
+        applied = jax.jit(apply_fn, in_shardings=Format(Layout.AUTO)).lower(array, array).compile()
+        (x, y), _ = applied.input_formats
+        assert (x.layout.major_to_minor, y.layout.major_to_minor) == ((0, 1), (1, 0))
+        made = jax.jit(lambda x, y: (x * 2, y * 3), out_shardings=(x, y)).lower(array, array).compile()
+        assert [one.layout.major_to_minor for one in made.output_formats] == [(0, 1), (1, 0)]

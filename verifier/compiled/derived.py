@@ -1,0 +1,333 @@
+"""The collectives that the types say, with what a comparison must know of each besides: in which loops it stands, from
+which lines it comes, and what of its surroundings lets a compiler do with less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from calculus.checking import Checked
+from calculus.effects import Charge, Inner
+from calculus.meshes import Mesh
+from calculus.programs import Atom, Equation, Literal
+from calculus.types import ArrayType, Type
+from verifier.compiled.module import Frame
+from verifier.compiled.reading import product
+
+_TRIPS: Final = re.compile(r"scan x(\d+)$")
+
+_SAME: Final = frozenset({
+    "reshard", "convert_element_type", "transpose", "reshape", "squeeze", "expand_dims", "copy", "stop_gradient",
+    "pvary", "optimization_barrier", "name", "broadcast_in_dim", "slice",
+})  # fmt: skip
+"""What gives one value for one operand: of the same value, the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One collective that the types say, each time that its equation is reached by another way.
+
+    Fields as in `verifier.compiled.reading.Moved`. exactness: how far the types determine it. dtype: of what is moved.
+    invariant: in how many of the loops around it, the innermost first, it moves the same value each time. constant:
+    whether it moves what no input has a part in. masked: whether it adds up pieces that were cut, just before, from a
+    value that every device had. cut: whether a block is cut out of what it gives, along its axes. later: in how many of
+    the loops around it, the innermost first, its result is only added to what is carried, or stacked; and how many of
+    it are stacked. terms: the additions that its result goes into, by identity. source: what is moved, so that two with
+    the same source move one value; `None` where that is not known. site: which equation it is of, reached how; no two
+    have the same.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    payload: int | None
+    group: int | None
+    exactness: str
+    primitive: str
+    dtype: str = ""
+    loops: tuple[int | None, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    where: str = ""
+    value: str = ""
+    invariant: int = 0
+    constant: bool = False
+    masked: bool = False
+    cut: bool = False
+    later: tuple[int, int] = (0, 1)
+    terms: frozenset[int] = frozenset()
+    source: object = None
+    site: object = None
+
+    @property
+    def times(self) -> int | None:
+        """How often it runs; `None` where the data decide."""
+        return product(self.loops)
+
+
+Place = Callable[[Charge], "tuple[tuple[Frame, ...], str, str]"]
+"""The lines of a collective's equation, the user's as people know it, and the value that it moves."""
+
+
+def said(charges: list[Charge], mesh: Mesh, place: Place) -> list[Said]:
+    """The collectives of κ, one for each way to it; without those along axes of one device."""
+    sizes = {axis.name: axis.size for axis in mesh.axes}
+    return [one for charge in charges for one in _of(charge, sizes, place)]
+
+
+def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place) -> Iterator[Said]:
+    collective = charge.collective
+    axes = tuple(sorted(axis for axis in collective.axes if sizes.get(axis) != 1))
+    if not axes:
+        return
+    loops = tuple(trips for label in charge.inside if (trips := _trips(label)) != 1)
+    near = Surroundings(charge)
+    frames, where, value = place(charge)
+    one = Said(
+        collective.kind, axes, collective.payload, collective.group, charge.exactness, charge.equation.primitive,
+        near.dtype, loops, frames, where, value, near.invariant, near.constant, near.masked, near.onward.cut,
+        (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source,
+    )  # fmt: skip
+    once = product(loops)
+    ways = 1 if charge.times is None or not once else charge.times // once
+    for around, copies in _unrolled(charge):
+        for copy in range(ways * copies):
+            yield replace(one, loops=around, site=(near.site, charge.slot, around, copy))
+
+
+def _unrolled(charge: Charge) -> list[tuple[tuple[int | None, ...], int]]:
+    """The loops around a collective as they are compiled, and how many copies of it stand in them: a scan repeats its
+    body `unroll` times in each round, and what is left over behind the rounds."""
+    found: list[tuple[tuple[int | None, ...], int]] = [((), 1)]
+    for label, (checked, at) in zip(charge.inside, charge.sites, strict=False):
+        trips = _trips(label)
+        unroll = checked.program.equations[at].parameters.get("unroll", 1) if trips is not None else 1
+        unroll = unroll if isinstance(unroll, int) and not isinstance(unroll, bool) and unroll > 0 else 1
+        if trips is None or trips == 1 or unroll == 1:
+            found = [((*loops, *(() if trips == 1 else (trips,))), copies) for loops, copies in found]
+            continue
+        rounds, rest = (1, 0) if unroll >= trips else divmod(trips, unroll)
+        inside = min(unroll, trips)
+        grown = []
+        for loops, copies in found:
+            grown.append(((*loops, *((rounds,) if rounds != 1 else ())), copies * inside))
+            if rest:
+                grown.append((loops, copies * rest))
+        found = grown
+    return found
+
+
+def _trips(label: str) -> int | None:
+    """How often the inside of a construct runs each time that it is reached."""
+    found = _TRIPS.match(label)
+    return int(found[1]) if found is not None else None if label.startswith("while") else 1
+
+
+class Surroundings:
+    """What stands around a collective."""
+
+    def __init__(self, charge: Charge) -> None:
+        self._charge = charge
+        self._sites = charge.sites
+        self.site = tuple((id(checked), at) for checked, at in charge.sites)
+        subject = charge.collective.subject
+        operands = charge.equation.inputs
+        self._moved: Atom | None = operands[subject] if 0 <= subject < len(operands) else None
+        read = operands if self._moved is None else (self._moved,)
+        self.invariant, self.constant = self._through_loops({atom for atom in read if isinstance(atom, str)})
+        self.source = None if self._moved is None else self._back(self._moved)
+        moved = self._type(self._moved) if self._moved is not None else next(iter(charge.equation.types), None)
+        self.dtype = moved.dtype if isinstance(moved, ArrayType) else ""
+        self.masked = self._masked()
+        self.onward = Onward(charge)
+
+    def _type(self, atom: Atom) -> Type | None:
+        checked, _ = self._sites[-1]
+        return _types(checked).get(atom) if isinstance(atom, str) else None
+
+    def _masked(self) -> bool:
+        """Whether the operand is pieces of a value that every device had: the result of a cast, which is free."""
+        checked, _ = self._sites[-1]
+        maker = _makers(checked).get(self._moved) if isinstance(self._moved, str) else None
+        if maker is None or maker.primitive not in ("reshard", "vary_unreduced_cast", "preduced") or not maker.inputs:
+            return False
+        before, after = _types(checked).get(maker.inputs[0]), maker.types[0]  # type: ignore[arg-type]
+        if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
+            return isinstance(maker.inputs[0], Literal)
+        axes = {*self._charge.collective.axes}
+        return axes <= {*after.unreduced} and axes.isdisjoint(before.unreduced)
+
+    def _through_loops(self, names: set[str]) -> tuple[int, bool]:
+        """In how many loops, from the innermost on, all these values are the same each time; and whether no input of
+        the whole program has a part in them."""
+        count = 0
+        for depth in range(len(self._sites) - 1, -1, -1):
+            checked, _ = self._sites[depth]
+            positions = _read_from(checked, names)
+            if not positions:
+                return sum(_trips(label) != 1 for label in self._charge.inside), True
+            if depth == 0:
+                break
+            outer, at = self._sites[depth - 1]
+            call, inner = outer.program.equations[at], _inner(outer, at, checked)
+            if inner is None or inner.label.startswith("while"):
+                break
+            places = {inner.operand(position, len(call.inputs)) for position in positions}
+            if inner.carry is not None:
+                if any(not 0 <= place < inner.carry[0] for place in places):
+                    break
+                count += _trips(inner.label) != 1
+            names = {name for place in places if isinstance(name := call.inputs[place], str)}
+        return count, False
+
+    def _way(self, depth: int) -> object:
+        """The body at a depth, as it is reached here."""
+        return id(self._sites[0][0]), tuple(at for _, at in self._sites[:depth])
+
+    def _back(self, name: Atom) -> object:
+        """What a value is, the same for two that are one: where it comes from, and what was done to it since."""
+        done: list[object] = []
+        for depth in range(len(self._sites) - 1, -1, -1):
+            checked, _ = self._sites[depth]
+            makers = _makers(checked)
+            while isinstance(name, str) and (maker := makers.get(name)) is not None:
+                if maker.primitive not in _SAME or len(maker.binders) != 1 or len(maker.inputs) != 1:
+                    return self._way(depth), name, tuple(done)
+                done.append((maker.primitive, str(maker.types[0])))
+                name = maker.inputs[0]
+            if not isinstance(name, str):
+                return str(name), tuple(done)
+            inputs = (*checked.program.constants, *checked.program.inputs)
+            if depth == 0 or name not in inputs:
+                return self._way(depth), name, tuple(done)
+            outer, at = self._sites[depth - 1]
+            call, inner = outer.program.equations[at], _inner(outer, at, checked)
+            place = -1 if inner is None else inner.operand(inputs.index(name), len(call.inputs))
+            if inner is None or not 0 <= place < len(call.inputs) or inner.label.startswith("while"):
+                return self._way(depth), name, tuple(done)
+            if inner.carry is not None and place >= inner.carry[0]:
+                return self._way(depth), name, tuple(done)  # another value in each round
+            name = call.inputs[place]
+        return None
+
+
+_ADD: Final = frozenset({"add", "add_any"})
+
+
+class Onward:
+    """What becomes of a collective's result, through equations that only hand it on or add to it."""
+
+    def __init__(self, charge: Charge) -> None:
+        self._axes = {*charge.collective.axes}
+        self._sites = charge.sites
+        self.cut = False
+        self.levels, self.stacked = 0, 1
+        self.terms: set[int] = set()
+        names = [*charge.equation.binders]
+        if any(self._is_cut(type) for type in charge.equation.types):
+            return
+        for depth in range(len(self._sites) - 1, -1, -1):
+            names = self._outside(depth, self._in_body(self._sites[depth][0], names))
+            if not names:
+                return
+
+    def _is_cut(self, type: Type | None) -> bool:
+        return isinstance(type, ArrayType) and self._axes <= {axis for dim in type.axes for axis in dim}
+
+    def _hands_on(self, user: Equation, checked: Checked) -> bool:
+        """Whether an equation gives all elements of its only operand; a sum over dims of size 1 does."""
+        if len(user.inputs) != 1 or user.primitive not in (*_SAME, "reduce_sum"):
+            return False
+        before, after = _types(checked).get(str(user.inputs[0])), user.types[0]
+        if user.primitive != "reduce_sum":
+            return True
+        if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
+            return False
+        return [size for size in before.shape if size != 1] == [size for size in after.shape if size != 1]
+
+    def _in_body(self, checked: Checked, names: list[str]) -> dict[str, bool]:
+        """The values that these become in a body, and whether a carry of it was added on the way."""
+        program = checked.program
+        carried = {*program.inputs}
+        found = dict.fromkeys(names, False)
+        waiting = [*names]
+        alone = {*names}
+        users: dict[Atom, list[Equation]] = {}
+        for one in program.equations:
+            for atom in one.inputs:
+                users.setdefault(atom, []).append(one)
+        for name in waiting:  # grows while it is read
+            for user in users.get(name, ()):
+                added = user.primitive in _ADD
+                self.cut = self.cut or any(self._is_cut(type) for type in user.types)
+                if len(user.binders) != 1 or not (added or self._hands_on(user, checked)):
+                    continue
+                binder = user.binders[0]
+                if name in alone and len(users[name]) == 1 and name not in program.outputs:
+                    alone.add(binder)
+                    if added:
+                        self.terms.add(id(user))
+                summed = found[name] or (added and any(atom in carried for atom in user.inputs))
+                if binder not in found:
+                    waiting.append(binder)
+                found[binder] = found.get(binder, False) or summed
+        return found
+
+    def _outside(self, depth: int, found: dict[str, bool]) -> list[str]:
+        """What those become around the body, where they are its results."""
+        checked, _ = self._sites[depth]
+        places = [
+            index for index, atom in enumerate(checked.program.outputs) if isinstance(atom, str) and atom in found
+        ]
+        if depth == 0 or not places:
+            return []
+        outer, at = self._sites[depth - 1]
+        call, inner = outer.program.equations[at], _inner(outer, at, checked)
+        if inner is None or inner.label.startswith(("while", "branch")):
+            return []
+        if inner.carry is not None and inner.times != 1:
+            count = inner.carry[1]
+            stacks = [index for index in places if index >= count]
+            sums = [index for index in places if index < count and found[str(checked.program.outputs[index])]]
+            if bool(stacks) == bool(sums) or len(stacks) + len(sums) != len(places):
+                return []
+            self.levels += 1
+            self.stacked *= (inner.times or 1) if stacks else 1
+        return [call.binders[index] for index in places if index < len(call.binders) and call.binders[index] != "_"]
+
+
+def _inner(outer: Checked, at: int, body: Checked) -> Inner | None:
+    for effect in outer.effects:
+        if effect.at == at:
+            return next((one for one in effect.inner if one.body is body), None)
+    return None
+
+
+def _makers(checked: Checked) -> Mapping[str, Equation]:
+    return {binder: one for one in checked.program.equations for binder in one.binders if binder != "_"}
+
+
+def _types(checked: Checked) -> Mapping[str, Type | None]:
+    program = checked.program
+    found = dict(
+        zip((*program.constants, *program.inputs), (*program.constant_types, *program.input_types), strict=True)
+    )
+    for one in program.equations:
+        found.update(zip(one.binders, one.types, strict=True))
+    return found
+
+
+def _read_from(checked: Checked, names: set[str]) -> set[int]:
+    """The positions of the inputs (constants first) that values are made from."""
+    makers = _makers(checked)
+    inputs = {name: index for index, name in enumerate((*checked.program.constants, *checked.program.inputs))}
+    waiting, seen = [*names], {*names}
+    found: set[int] = set()
+    for name in waiting:  # grows while it is read
+        if name in inputs:
+            found.add(inputs[name])
+        elif name in makers:
+            fresh = {atom for atom in makers[name].inputs if isinstance(atom, str)} - seen
+            seen |= fresh
+            waiting += fresh
+    return found

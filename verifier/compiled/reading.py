@@ -1,0 +1,242 @@
+"""The collectives of a module: kind, mesh axes, payload, how often, in which loops, from which lines.
+
+What XLA writes in several ways is read as one: a collective of several values is one for each of them (`combined`), one
+that is started and awaited stands once (`asynchronous`), and an all-reduce of which a fusion keeps a block
+(`all-reduce-scatter`, TPU) is a reduce-scatter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from verifier.compiled.groups import group
+from verifier.compiled.module import BadModule, Computation, Frame, Instruction, Module, Shape
+
+KINDS: Final = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute",
+                "collective-broadcast")  # fmt: skip
+
+COMBINED: Final = "combined"
+ASYNCHRONOUS: Final = "asynchronous"
+FUSED: Final = "fused"
+
+_SAME: Final = frozenset({
+    "copy", "reshape", "transpose", "bitcast", "convert", "get-tuple-element", "tuple", "opt-barrier", "copy-start",
+    "copy-done",
+})  # fmt: skip
+"""What hands all of a value on."""
+
+_FAR: Final = 256
+"""How many instructions are followed on from one collective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One collective of a compiled program.
+
+    payload: bytes per device, of the result for an all-gather, else of the operands. group: how many devices take part
+    in one instance. loops: how often each loop around it runs, outermost first, `None` where the data decide. forms:
+    how XLA writes it, where in a particular way. frames: the lines it comes from, innermost first. place: the path of
+    JAX's in which it was made. sliced: whether a block is cut out of what it gives. padded: whether its operand is a
+    block among other values. source: the computation and instruction that made what it moves. maybe: whether it stands
+    in a branch.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    payload: int
+    group: int
+    dtype: str
+    loops: tuple[int | None, ...] = ()
+    forms: frozenset[str] = frozenset()
+    frames: tuple[Frame, ...] = ()
+    place: str = ""
+    sliced: bool = False
+    padded: bool = False
+    source: tuple[str, str] = ("", "")
+    maybe: bool = False
+
+    @property
+    def times(self) -> int | None:
+        """How often it runs; `None` where the data decide."""
+        return product(self.loops)
+
+
+def product(loops: tuple[int | None, ...]) -> int | None:
+    """How often the inside of these loops runs."""
+    count = 1
+    for one in loops:
+        if one is None:
+            return None
+        count *= one
+    return count
+
+
+class _Around(NamedTuple):
+    """What stands around a computation: the instruction that calls it, in which computation, and so on outwards."""
+
+    caller: Instruction
+    computation: Computation
+    outer: _Around | None
+
+
+def read(text: str, mesh: Mapping[str, int]) -> list[Moved]:
+    """The collectives of a module's text, in its order, those aside whose results nothing uses. mesh: the axes of the
+    devices with their sizes, major first.
+
+    Raises `BadModule`.
+    """
+    module = Module(text)
+    return list(_walk(module, module.computations[module.entry], mesh, (), None, False))
+
+
+def _walk(
+    module: Module, computation: Computation, mesh: Mapping[str, int], loops: tuple[int | None, ...],
+    around: _Around | None, maybe: bool,
+) -> Iterator[Moved]:  # fmt: skip
+    for one in computation.instructions:
+        if one.name not in computation.alive:
+            continue
+        kind, started = _kind(one.operation)
+        if kind:
+            yield from _moved(module, computation, one, kind, started, mesh, loops, around, maybe)
+            continue
+        inner = loops
+        if one.operation == "while":
+            trips = module.trips(one)
+            inner = loops if trips == 1 else (*loops, trips)
+        for name in one.called:
+            called = module.computations.get(name)
+            if called is None:
+                raise BadModule(f"{one.name} calls {name}, which is not there")
+            within = _Around(one, computation, around)
+            yield from _walk(module, called, mesh, inner, within, maybe or one.operation == "conditional")
+
+
+def _kind(operation: str) -> tuple[str, bool]:
+    """Which collective an operation is, and whether it only starts it; empty where it is none, or awaits one."""
+    if operation.endswith("-start") and operation.removesuffix("-start") in KINDS:
+        return operation.removesuffix("-start"), True
+    return (operation, False) if operation in KINDS else ("", False)
+
+
+def _moved(
+    module: Module, computation: Computation, one: Instruction, kind: str, started: bool, mesh: Mapping[str, int],
+    loops: tuple[int | None, ...], around: _Around | None, maybe: bool,
+) -> Iterator[Moved]:  # fmt: skip
+    axes, size = group(one, mesh)
+    if size == 1 or not axes:
+        return  # nobody sends anything
+    forms = set()
+    if started or (around is not None and around.caller.operation == "async-start"):
+        forms.add(ASYNCHRONOUS)
+    shapes = _payload(one, kind, started, size)
+    if kind == "all-to-all" and len(shapes) > 1 and len(set(shapes)) == 1 and len(shapes) == size:
+        shapes = (Shape(shapes[0].dtype, (size, *shapes[0].dims)),)  # written as a tuple of what goes to each device
+    if len(shapes) > 1:
+        forms.add(COMBINED)
+    source = one
+    if kind == "all-reduce" and around is not None and around.caller.operation == "fusion":
+        if computation.name.startswith("all-reduce-scatter"):
+            kind = "reduce-scatter"
+            forms.add(FUSED)
+        if not one.place:
+            source = around.caller
+    frames = module.frames(source)
+    for index, shape in enumerate(shapes):
+        part = index if len(shapes) > 1 else None
+        sliced = kind == "all-reduce" and _cut(module, computation, one, around, part)
+        operand = _origin(computation, one.operands[index] if index < len(one.operands) else "")
+        padded = _padded(module, computation.by_name.get(operand))
+        yield Moved(
+            kind, axes, shape.bytes, size, shape.dtype, loops, frozenset(forms), frames, source.place, sliced, padded,
+            (computation.name, operand), maybe,
+        )  # fmt: skip
+
+
+def _origin(computation: Computation, operand: str) -> str:
+    """The name of what made a value that has only been handed on since; `name#1` for a part of a tuple."""
+    while True:
+        found = computation.by_name.get(operand)
+        if found is None or found.operation not in _SAME or len(found.operands) != 1:
+            return operand
+        if found.operation == "get-tuple-element":
+            index = re.search(r"\bindex=(\d+)", found.text)
+            return f"{found.operands[0]}#{index[1]}" if index is not None else operand
+        operand = found.operands[0]
+
+
+def _padded(module: Module, made: Instruction | None) -> bool:
+    """Whether a value is a block that was put among others."""
+    if made is None:
+        return False
+    if made.operation == "fusion":
+        inside = module.computations.get(made.said("calls"))
+        root = next((one for one in inside.instructions if one.root), None) if inside is not None else None
+        if root is None or inside is None:
+            return False
+        return _padded(module, inside.by_name.get(_origin(inside, root.name)))
+    return made.operation in ("dynamic-update-slice", "pad")
+
+
+def _payload(one: Instruction, kind: str, started: bool, size: int) -> tuple[Shape, ...]:
+    """The arrays whose bytes are the payload: results, which for all kinds but a reduce-scatter are as large as the
+    operands, or are what is counted."""
+    shapes = tuple(shape for shape in one.shapes if shape.dtype != "token")
+    if started and kind in ("all-gather", "collective-permute", "collective-broadcast", "all-to-all", "reduce-scatter"):
+        arrays = [shape for shape in shapes if not (shape.dtype in ("u32", "s32") and not shape.dims)]
+        shapes = tuple(arrays[len(arrays) // 2 :])
+    if kind == "reduce-scatter":
+        return tuple(Shape(shape.dtype, (size, *shape.dims)) for shape in shapes)
+    return shapes
+
+
+def _cut(module: Module, computation: Computation, one: Instruction, around: _Around | None, part: int | None) -> bool:
+    """Whether a block is cut out of a value, or of one part of it, that is only handed on before."""
+    waiting: list[tuple[Computation, Instruction, _Around | None]] = [(computation, one, around)]
+    seen = {id(one)}
+    for inside, value, outside in waiting:  # grows while it is read
+        if len(waiting) > _FAR:
+            return False
+        users = [(inside, user, outside) for user in inside.users.get(value.name, ())]
+        if value is one and part is not None:
+            users = [user for user in users if _reads(user[1], one.name, part)]
+        if value.root and outside is not None and outside.caller.operation == "call":
+            users += [(outside.computation, outside.caller, outside.outer)]
+        for place, user, beyond in users:
+            if user.operation == "dynamic-slice" or (user.operation == "fusion" and _slices(module, user, value.name)):
+                return True
+            handed = user.operation in _SAME or (
+                user.operation == "call" and user.name != value.name and place is not inside
+            )
+            if handed and id(user) not in seen:
+                seen.add(id(user))
+                waiting.append((place, user, beyond))
+    return False
+
+
+def _reads(user: Instruction, name: str, part: int) -> bool:
+    """Whether an instruction reads this part of a tuple."""
+    if f"{name}#{part}" in user.operands:
+        return True
+    return user.operation == "get-tuple-element" and re.search(rf"\bindex={part}\b", user.text) is not None
+
+
+def _slices(module: Module, fusion: Instruction, name: str) -> bool:
+    """Whether a fusion cuts a block out of an operand, which it only hands on before."""
+    inside = module.computations.get(fusion.said("calls"))
+    if inside is None:
+        return False
+    places = {str(index) for index, one in enumerate(fusion.operands) if one.partition("#")[0] == name}
+    waiting = [
+        one for one in inside.instructions if one.operation == "parameter" and one.text.partition(")")[0] in places
+    ]
+    for one in waiting:  # grows while it is read
+        for user in inside.users.get(one.name, ()):
+            if user.operation == "dynamic-slice" and user.operands[0].partition("#")[0] == one.name:
+                return True
+            if user.operation in _SAME and user not in waiting:
+                waiting.append(user)
+    return False
