@@ -106,3 +106,10 @@ def test_branches_of_two_types_show_both_and_the_ways_between_them() -> None:
         "reshard it in branch 1 to f32[8@data] (reduce-scatter over data of 32 bytes forward, all-gather over data of "
         "32 bytes backward); or reshard it in branch 0 to f32[8]{U:data} (free forward, free backward)"
     )
+
+
+def test_specs_on_their_own_are_put_on_the_mesh() -> None:
+    """As the command gives them: a map over pieces is traced at copies."""
+    pending = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=P(None, unreduced={"data"}))
+    report = verifier.check(jax.vmap(jnp.negative), pending, mesh=MESH)
+    assert (report.verdict, str(report.types["result"])) == ("ok", "f32[8]{U:data}")

@@ -75,6 +75,12 @@ def trace(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> Trace:
         return _plain(f, args, kwargs, known, context, used)
 
 
+def placed(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> tuple[Any, Any]:
+    """A call's arguments, those whose specs are on their own put on the mesh that is given or in context."""
+    given = None if mesh is None else meshes.abstract(mesh)
+    return _placed((tuple(args), dict(kwargs)), leaves(f, args, kwargs), given or meshes.in_context())
+
+
 def _plain(
     f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], known: list[Leaf], context: Any, used: list[Any]
 ) -> Trace:

@@ -24,7 +24,7 @@ from verifier.with_jax.asserted import MARK, asserted_later
 from verifier.with_jax.convert import Conversion
 from verifier.with_jax.names import is_array
 from verifier.with_jax.shared import opened
-from verifier.with_jax.trace import Trace, trace
+from verifier.with_jax.trace import Trace, placed, trace
 
 _JAX: Final = os.path.join(os.path.dirname(os.path.abspath(jax.__file__)), "")
 _FILTERING: Final = "jax_traceback_filtering"
@@ -46,6 +46,7 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
     JAX's own, or JAX does not trace the function at copies either."""
     if not refused_by_jax(f, args, kwargs, mesh):
         return None
+    args, kwargs = placed(f, args, kwargs, mesh)
     arrays = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_array(leaf)]
     for dims in (True, False):
         copies_args, copies_kwargs = tree_map(lambda leaf, dims=dims: _copy(leaf, dims), (tuple(args), dict(kwargs)))
