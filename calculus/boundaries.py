@@ -184,7 +184,7 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
                 "boundary-spec",
                 f"in_specs[{index}] cuts dim {dim} by ({','.join(wanted)}), and operand {index} is {type}",
                 because="a shard_map moves nothing: its specs say how the operand is cut already",
-                help=_reshard_first(type, asked, index, outer),
+                help=_reshard_first(type, asked, index, outer, manual),
                 place=place,
             )
         shape.append(_divided(size, outer.size(wanted), type, dim, place))
@@ -199,12 +199,15 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
     )  # fmt: skip
 
 
-def _reshard_first(type: ArrayType, asked: Spec, index: int, outer: Mesh) -> str:
-    """The repair of an operand that lies otherwise than its spec says, with its price each time."""
-    lists = [list(axes or ()) for axes in asked.dims[: type.rank]] + [[] for _ in range(type.rank - len(asked.dims))]
+def _reshard_first(type: ArrayType, asked: Spec, index: int, outer: Mesh, manual: Axes) -> str:
+    """The repair of an operand that lies otherwise than its spec says, with its price each time. Along axes that are
+    not manual inside it stays as it is."""
+    kept = type.without(manual)
+    lists = [(*((asked.dims[dim] or ()) if dim < len(asked.dims) else ()), *kept.axes[dim]) for dim in range(type.rank)]
+    pending, promised = (*asked.unreduced, *kept.unreduced), (*asked.reduced, *kept.reduced)
+    kind = asked.kind if asked.unreduced else kept.kind
     wanted = array_type(
-        type.dtype, type.shape, tuple(map(tuple, lists)), type.varying, asked.unreduced, asked.reduced, asked.kind,
-        type.memory,
+        type.dtype, type.shape, tuple(lists), type.varying, pending, promised, kind, type.memory
     )  # fmt: skip
     try:
         well_formed(wanted, outer)

@@ -9,6 +9,7 @@ that of the calculus, or the one that is asked for; where there is neither, the 
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -86,11 +87,12 @@ def _inward(before: Callable[..., Any]) -> Callable[..., Any]:
     """The type inside of what enters by a spec: as if it had the states that the spec says."""
 
     def enter(mesh: Any, manual: Any, check: Any, by: Any, aval: Any) -> Any:
-        try:
+        if _PUTTING_OFF.get() is None:
             return before(mesh, manual, check, by, aval)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):  # JAX prints the states before it refuses them
+                return before(mesh, manual, check, by, aval)
         except ValueError:
-            if _PUTTING_OFF.get() is None:
-                raise
             partitions = getattr(aval.sharding.spec, "partitions", aval.sharding.spec)
             said = PartitionSpec(*partitions, **_states(by))
             return before(mesh, manual, check, by, aval.update(sharding=aval.sharding.update(spec=said)))

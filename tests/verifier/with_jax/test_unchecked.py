@@ -104,6 +104,18 @@ def test_specs_that_are_not_those_of_what_enters() -> None:
     assert "reshard operand 0 to f32[8] first (all-gather over X of 32 bytes forward, free backward)" in refusal.help
 
 
+def test_the_reshard_leaves_alone_what_is_not_manual() -> None:
+    """f32[4,4] cut on both dims enters a body that is manual along X: the other cut stays. 4 * 2 * 4 bytes."""
+    entered = jax.shard_map(jnp.negative, in_specs=P(None), out_specs=P(None), axis_names={"X"})
+    (refusal,) = report(entered, struct(4, 4, spec=P("X", "Y"), mesh=SQUARE)).refusals
+    assert refusal.help.startswith("reshard operand 0 to f32[4,4@Y] first (all-gather over X of 32 bytes forward, ")
+
+
+def test_pieces_that_enter_as_copies_are_refused_without_a_print(capsys: pytest.CaptureFixture[str]) -> None:
+    (refusal,) = report(mapped(jnp.negative, P(None), P(None)), PIECES).refusals
+    assert (refusal.code, capsys.readouterr().out) == ("boundary-spec", "")
+
+
 def test_a_body_that_closes_over_an_array() -> None:
     """Case 27: copies are one more argument, whose gradient is one sum of f32[]; what is cut may not enter so."""
 
