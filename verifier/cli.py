@@ -12,6 +12,7 @@ import click
 
 from verifier import __version__
 from verifier.commands.agree import agree
+from verifier.commands.audit import audit
 from verifier.commands.check import check
 from verifier.commands.console import Commands
 from verifier.commands.derive import grad, linearize, transpose, vjp
@@ -42,5 +43,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, grad, vjp, linearize, transpose, run, type_, agree):
+for command in (check, grad, vjp, linearize, transpose, run, type_, agree, audit):
     main.add_command(command)

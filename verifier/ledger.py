@@ -3,6 +3,7 @@
 `differences.toml` holds the entries. An entry covers cells of the matrix by *patterns*; a cell belongs to the first
 entry, in the order of their numbers, of which a pattern fits it. Which side accepts follows from the entry's kind. An
 entry that covers no cell of a release that it names is wrong: JAX has repaired it, or the entry never said it right.
+By `devices` patterns it covers cells that both type alike, and that do not run right on devices; `says` then means how.
 Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise.
 
 What is no convention is a defect. Its entry says how it shows, the function of JAX at fault, the public functions that
@@ -121,18 +122,17 @@ class Pattern:
     target: bool | None = None
     along: tuple[tuple[int | str, frozenset[str]], ...] = ()
 
-    def fits(self, difference: Difference) -> bool:
-        """Whether a difference is of this pattern."""
+    def fits(self, difference: Difference, ran: str | None = None) -> bool:
+        """Whether a difference is of this pattern. ran: how a cell that both type alike ran; then `says` means that."""
         refusal, theirs = difference.ours.refusal, difference.theirs.refusal
+        said = ran if ran is not None else f"{theirs.code}: {theirs.message}" if theirs is not None else None
         return (
             (self.primitives is None or difference.call.primitive in self.primitives)
             and (self.mode is None or self.mode in difference.modes)
             and (self.accepts is None or difference.accepts in self.accepts)
             and (self.codes is None or (refusal is not None and refusal.code in self.codes))
             and (self.target is None or (difference.cell.target is not None) is self.target)
-            and (
-                self.says is None or (theirs is not None and bool(self.says.search(f"{theirs.code}: {theirs.message}")))
-            )
+            and (self.says is None or (said is not None and bool(self.says.search(said))))
             and (not self.along or any(self._along(difference, axis) for axis in difference.mesh.by_name))
         )
 
@@ -219,6 +219,7 @@ class Entry:
     evidence: str
     patterns: tuple[Pattern, ...] = field(repr=False)
     backward: tuple[BackwardPattern, ...] = field(default=(), repr=False)
+    devices: tuple[Pattern, ...] = field(default=(), repr=False)
     defect: str = ""
     function: str = ""
     reaches: str = ""
@@ -232,6 +233,10 @@ class Entry:
     def covers(self, difference: Difference) -> bool:
         """Whether the entry covers a difference."""
         return any(pattern.fits(difference) for pattern in self.patterns)
+
+    def runs_wrong(self, typed_alike: Difference, says: str) -> bool:
+        """Whether the entry covers a cell that both sides type alike, and that does not run right. `says`: how."""
+        return any(pattern.fits(typed_alike, says) for pattern in self.devices)
 
     def explains(self, found: Comparison) -> bool:
         """Whether the entry covers a difference of backward programs."""
@@ -261,13 +266,14 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", "cells", "backward"}
+    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", "cells", "backward", "devices"}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
         raise BadLedger(f"entry {number} is of kind {table['kind']}, cause {table['cause']}")
     patterns = tuple(_pattern(number, cells, _SIDES[table["kind"]]) for cells in table.get("cells", ()))
     backward = tuple(_backward_pattern(number, said) for said in table.get("backward", ()))
+    devices = tuple(_pattern(number, ran, (BOTH,)) for ran in table.get("devices", ()))
     said = [table.get(name, "") for name in _OF_A_DEFECT]
     if any(said) and (not all(said) or said[0] not in DEFECTS or table["kind"] == CONVENTION):
         raise BadLedger(f"entry {number}: a defect has {', '.join(_OF_A_DEFECT)}, and is no convention")
@@ -275,7 +281,7 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
     versions = tuple(table["versions"])
-    return Entry(number, title, kind, cause, program, versions, because, evidence, patterns, backward, *said)
+    return Entry(number, title, kind, cause, program, versions, because, evidence, patterns, backward, devices, *said)
 
 
 def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:

@@ -109,7 +109,7 @@ def compare(
             continue
         found.calls.add(name)
         for mesh in meshes:
-            if not (_applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh)):
+            if not (applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh)):
                 continue
             progress(f"{call.call.name} on {mesh}")
             _compare_on(call, mesh, most if len(mesh.axes) > 1 else alone, found)
@@ -120,7 +120,7 @@ def compare(
     return found
 
 
-def _applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
+def applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
     """Whether a call makes sense on a mesh: what names manual axes, where it has them, of the size that it was traced
     with; what asks for a sharding, where there is one to ask for."""
     modes = {axis.mode for axis in mesh.axes}

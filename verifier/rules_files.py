@@ -79,6 +79,17 @@ def _named_by(project: Path) -> Iterable[Path]:
 
 
 def _load(path: Path) -> tuple[str, ...]:
+    primitives = declared(path)
+    names = [primitive.name for primitive in primitives]
+    for name in names:
+        if name in TABLE or names.count(name) > 1:
+            raise BadRules(f"{path}: {name} is declared already; a rules file adds primitives, it replaces none")
+    TABLE.update((primitive.name, primitive) for primitive in primitives)
+    return tuple(names)
+
+
+def declared(path: Path) -> list[Primitive]:
+    """The declarations of a rules file, which join no table. Raises `BadRules`."""
     if not path.is_file():
         raise BadRules(f"{path}: there is no such rules file; [tool.shardproof] rules names it")
     try:
@@ -89,13 +100,7 @@ def _load(path: Path) -> tuple[str, ...]:
         raise BadRules(f"{place}: {type(error).__name__} while it ran: {error}") from error
     if found is None or isinstance(found, (str, bytes)) or not isinstance(found, Iterable):
         raise BadRules(f"{path}: defines no PRIMITIVES; list your declarations there")
-    primitives = [_usable(primitive, path) for primitive in found]
-    names = [primitive.name for primitive in primitives]
-    for name in names:
-        if name in TABLE or names.count(name) > 1:
-            raise BadRules(f"{path}: {name} is declared already; a rules file adds primitives, it replaces none")
-    TABLE.update((primitive.name, primitive) for primitive in primitives)
-    return tuple(names)
+    return [_usable(primitive, path) for primitive in found]
 
 
 def _usable(primitive: object, path: Path) -> Primitive:

@@ -97,7 +97,7 @@ def _matrix(primitives: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, A
         with _comparing() as show:
             found = compare(primitives, progress=show)
     except UnknownPrimitive as error:
-        raise click.UsageError(f"there is no sample call of {_near(str(error), error.known)}") from error
+        raise click.UsageError(f"there is no sample call of {near(str(error), error.known)}") from error
     return not (found.unexplained or found.idle), lines(found), as_data(found)
 
 
@@ -110,7 +110,7 @@ def _backward(programs: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, A
         with _comparing() as show:
             found = compare(programs, progress=show)
     except UnknownProgram as error:
-        raise click.UsageError(f"there is no program {_near(str(error), error.known)}") from error
+        raise click.UsageError(f"there is no program {near(str(error), error.known)}") from error
     except BadFactory as error:
         raise Misused(str(error)) from error
     return not (found.unexplained or found.idle), lines(found), as_data(found)
@@ -131,7 +131,8 @@ def _comparing() -> Iterator[Callable[[str], None]]:
         raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def near(name: str, known: Sequence[str]) -> str:
+    """A name that is unknown, with those that it may have been meant for."""
     import difflib
 
     near = difflib.get_close_matches(name, known, 3)

@@ -90,7 +90,7 @@ def _program(sample: Sample) -> Any:
     where = AbstractMesh((2, 2), ("X", "Y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
     with jax.sharding.use_abstract_mesh(where):
         if sample.asked:
-            return opened(jax.jit(sample.function).trace(*(_struct(type, where) for type in types)).jaxpr)
+            return opened(jax.jit(sample.function).trace(*(struct(type, where) for type in types)).jaxpr)
         state, _, kind = sample.state.partition("_")
         unreduced, reduced = (sample.axes if state == letter else () for letter in "UR")
         inside = spec(array_type("f32", (), (), (), unreduced, reduced, kind or "sum"))
@@ -173,6 +173,15 @@ _READ: Final[dict[Any, Type]] = {}
 
 def evaluate(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Verdict]:
     """JAX's verdict on each cell: the result types, or the refusal."""
+    return _traced(call, cells, mesh)[0]
+
+
+def program(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> Any:
+    """The program in which JAX has typed cells."""
+    return _traced(call, cells, mesh)[1]
+
+
+def _traced(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> tuple[list[Verdict], Any]:
     found: list[Verdict] = []
     inputs = list(dict.fromkeys(type for cell in cells for type in cell.operands))
 
@@ -182,8 +191,7 @@ def evaluate(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> list[Verdict]:
         return ()
 
     manual = any(axis.mode is AxisMode.MANUAL for axis in mesh.axes)
-    (_evaluate_manual if manual else _evaluate_explicit)(body, inputs, mesh)
-    return found
+    return found, (_evaluate_manual if manual else _evaluate_explicit)(body, inputs, mesh)
 
 
 def reaches(mesh: Mesh) -> bool:
@@ -192,13 +200,13 @@ def reaches(mesh: Mesh) -> bool:
     return KINDS or len({axis.mode for axis in mesh.axes}) == 1
 
 
-def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
+def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> Any:
     where = abstract(mesh)
     with jax.sharding.use_abstract_mesh(where):
-        jax.jit(body).trace(*(_struct(type, where) for type in inputs))
+        return opened(jax.jit(body).trace(*(struct(type, where) for type in inputs)).jaxpr)
 
 
-def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
+def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> Any:
     """In a shard_map over the manual axes. What varies comes in cut on its first dim; a scalar is cast."""
     where = abstract(mesh.with_modes(dict.fromkeys(mesh.by_name, AxisMode.EXPLICIT)))
     manual = frozenset(axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL)
@@ -210,7 +218,7 @@ def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh
     with jax.sharding.use_abstract_mesh(where):
         said = tuple(spec(_said(type, manual)) for type in outside)
         mapped = jax.shard_map(inner, mesh=where, in_specs=said, out_specs=(), axis_names=manual)
-        jax.jit(mapped).trace(*(_struct(type, where) for type in outside))
+        return opened(jax.jit(mapped).trace(*(struct(type, where) for type in outside)).jaxpr)
 
 
 def _said(type: ArrayType, manual: frozenset[str]) -> ArrayType:
@@ -241,7 +249,8 @@ def _varying(value: Any, type: ArrayType) -> Any:
         return error
 
 
-def _struct(type: ArrayType, mesh: AbstractMesh) -> Any:
+def struct(type: ArrayType, mesh: AbstractMesh) -> Any:
+    """What stands for an array of a type on a mesh where JAX traces."""
     name = DTYPES[type.dtype][0]
     return jax.ShapeDtypeStruct(type.shape, _dtype(name), sharding=NamedSharding(mesh, spec(type)))
 
