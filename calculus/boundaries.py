@@ -123,16 +123,21 @@ def frame(equation: Equation, scope: Scope) -> tuple[Mesh, Axes, list[str], Mesh
                 place=Place("parameter", name="newly_manual_axes"),
             )
         if scope.mesh.mode(axis) is AxisMode.MANUAL:
-            raise refuse(
-                "boundary-spec",
-                f"newly_manual_axes names {axis}, and the code around is manual over {axis} already",
-                because=f"a device has one coordinate along {axis}, and the values here are those of one coordinate",
-                help=f"leave {axis} out of the inner shard_map",
-                place=Place("parameter", name="newly_manual_axes"),
-            )
+            raise taken(axis, f"is manual over {axis} already")
     tracked = flag(parameters, "check_vma")
     around = [axis.name for axis in scope.mesh.axes if axis.mode is AxisMode.MANUAL and axis.name in outer]
     return outer, manual, around, outer.with_modes(dict.fromkeys((*around, *manual), AxisMode.MANUAL), tracked)
+
+
+def taken(axis: str, how: str) -> Refused:
+    """The refusal of a shard_map over an axis along which the code around has one coordinate already, and how so."""
+    return refuse(
+        "boundary-spec",
+        f"newly_manual_axes names {axis}, and the code around {how}",
+        because=f"a device has one coordinate along {axis}, and the values here are those of one coordinate",
+        help=f"leave {axis} out of the inner shard_map",
+        place=Place("parameter", name="newly_manual_axes"),
+    )
 
 
 def _settled(

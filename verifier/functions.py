@@ -191,7 +191,7 @@ def _refused(
         return report
     inferred = _inferred(f, args, kwargs, mesh, error, handed)
     if inferred is not None and (inferred.verdict != "ok" or not found.calls.refusals):
-        return inferred
+        return inferred  # it says more, where it refuses as well
     return _untraced(f, error, [*handed, *found.calls.refusals])
 
 

@@ -80,7 +80,7 @@ def judged(
         if target:
             types = tuple(of_aval(out) for out in asked)  # type: ignore[misc]
         elif all(known):
-            _end(found, refused.refusal)
+            end(found, refused.refusal)
             return None
         else:  # where the number is known the call is judged again
             types = tuple(next((one for one in types_given if one.shape == out.shape), None) for out in results)  # type: ignore[misc,union-attr]
@@ -158,7 +158,7 @@ def _at(out: Any, type: ArrayType, here: Any) -> Any:
     return made.update(manual_axis_type=out.mat.__class__(**state)) if any(state.values()) else made
 
 
-def _end(found: Calls, refusal: Refusal) -> None:
+def end(found: Calls, refusal: Refusal) -> None:
     """Keep the refusal of the call at which the trace ends. What nobody describes JAX itself may have a reason for."""
     if refusal.family is Family.UNMODELLED:
         return

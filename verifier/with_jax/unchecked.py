@@ -14,12 +14,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from verifier.with_jax.refused_calls import Calls, judged
+from calculus.boundaries import taken
+from verifier.with_jax.refused_calls import Calls, end, judged
 from verifier.with_jax.replaced import Place, generation, replaced, traced_apart
 from verifier.with_jax.trace import Trace, trace
 from verifier.with_jax.untyped import refused_by_jax
@@ -189,6 +191,24 @@ def _entered(value: Any, here: Any) -> Any:
     return jax.sharding.reshard(value, NamedSharding(here, PartitionSpec(*[None] * aval.ndim)))
 
 
+def _mapped(before: Callable[..., Any]) -> Callable[..., Any]:
+    """That a shard_map is over axes that no map around it is over: the trace ends there, for our reason."""
+
+    def check(mesh: Any, axes: Any, *rest: Any, **more: Any) -> Any:
+        try:
+            return before(mesh, axes, *rest, **more)
+        except ValueError:
+            found = _PUTTING_OFF.get()
+            around = getattr(import_module("jax._src.core").get_axis_env(), "explicit_mesh_axis_names", ())
+            names = (mesh or jax.sharding.get_abstract_mesh()).axis_names
+            twice = [axis for axis in names if axis in (axes or names) and axis in around]
+            if found is not None and twice:
+                end(found.calls, taken(twice[0], f"is mapped over a dim that is cut on {twice[0]}").refusal)
+            raise
+
+    return check
+
+
 def _noting(before: Callable[..., Any]) -> Callable[..., Any]:
     """The operands of each call, of which its evaluation sees the types alone: a number is in every state."""
 
@@ -241,6 +261,7 @@ _BODIES: Final = {"scan": _carried, "cond": _first}
 PLACES: Final[tuple[Place, ...]] = (
     ("jax._src.lax.control_flow.loops", "_check_carry_type", _of_one_structure(2, 3)),
     ("jax._src.lax.control_flow.conditionals", "_check_branch_outputs", _of_one_structure(5, 6)),
+    ("jax._src.shard_map", "_shmap_checks", _mapped),
     ("jax._src.shard_map", "_check_mats", _varying),
     ("jax._src.shard_map", "shard_aval", _inward),
     ("jax._src.shard_map", "unshard_aval", _outward),

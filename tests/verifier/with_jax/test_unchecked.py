@@ -147,6 +147,22 @@ def test_specs_that_are_not_those_of_what_leaves(body: Callable[[Any], Any], lea
     assert refusal.code == code if code else refusal.code in ("boundary-spec", "no-cast")
 
 
+def test_a_map_over_a_dim_that_is_cut_leaves_no_axis_to_a_shard_map() -> None:
+    """Case 29: the mapped code runs at one coordinate of X."""
+    summed: Any = jax.shard_map(lambda x: jax.lax.psum(x, "X"), in_specs=P(None), out_specs=P(None), axis_names={"X"})
+
+    def each(x: Any) -> Any:
+        return jax.vmap(summed)(x)
+
+    rows = struct(4, 8, spec=P("X"))
+    found = unchecked.unchecked(each, (rows,), {}, MESH)
+    assert found is not None
+    (refusal,) = found.calls.refusals
+    assert (refusal.code, refusal.line) == ("boundary-spec", each.__code__.co_firstlineno + 1)
+    assert "the code around is mapped over a dim that is cut on X" in refusal.message
+    assert report(each, rows).verdict == "refused"
+
+
 def test_a_number_is_what_it_is_where_it_is_known() -> None:
     """Case 33: JAX's numpy takes its numbers as arguments. Of pieces, twice is well typed, plus three is not; plus zero
     is."""
