@@ -9,6 +9,7 @@ that of the calculus, or the one that is asked for; where there is neither, the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -258,6 +259,25 @@ _BODIES: Final = {"scan": _carried, "cond": _first}
 """How the types of results follow from a body, when JAX's evaluation compares them with others."""
 
 
+def _evaluating(before: Callable[..., Any]) -> Callable[..., Any]:
+    """The types of a linear call's results, where a derivative is split off: the primitive itself is asked for them."""
+
+    def process(self: Any, primitive: Any, tracers: Any, params: Any) -> Any:
+        found = _PUTTING_OFF.get()
+        if found is None:
+            return before(self, primitive, tracers, params)
+        found.operands = tracers
+        evaluate = primitive.abstract_eval
+        typed = _typing(lambda _, *avals, **params: evaluate(*avals, **params))
+        primitive.abstract_eval = functools.partial(typed, primitive)
+        try:
+            return before(self, primitive, tracers, params)
+        finally:
+            primitive.abstract_eval = evaluate
+
+    return process
+
+
 PLACES: Final[tuple[Place, ...]] = (
     ("jax._src.lax.control_flow.loops", "_check_carry_type", _of_one_structure(2, 3)),
     ("jax._src.lax.control_flow.conditionals", "_check_branch_outputs", _of_one_structure(5, 6)),
@@ -269,6 +289,7 @@ PLACES: Final[tuple[Place, ...]] = (
     ("jax._src.shard_map", "_manual_spec", _manual),
     ("jax._src.core", "Primitive.bind", _closing),
     ("jax._src.interpreters.partial_eval", "DynamicJaxprTrace.default_process_primitive", _noting),
+    ("jax._src.interpreters.partial_eval", "JaxprTrace.default_process_primitive", _evaluating),
     ("jax._src.interpreters.partial_eval", "_cached_abstract_eval", _typing),
 )
 """Where releases 0.10.2 and 0.12.0.1 check. What another release lacks it goes on checking."""

@@ -173,6 +173,25 @@ def test_a_number_is_what_it_is_where_it_is_known() -> None:
     assert "the number 3.0" in refusal.message
 
 
+def test_a_derivative_is_typed_where_jax_has_no_rule() -> None:
+    """Case 13: the gradient of a reduced kernel is a pending sum, and free. JAX has a type for neither call."""
+
+    def loss(kernel: Any, x: Any) -> Any:
+        numbers = ("NHC", "HIO", "NHC")
+        return jnp.sum(jax.lax.conv_general_dilated(x, kernel, (1,), "VALID", dimension_numbers=numbers))
+
+    found = report(
+        jax.grad(loss), struct(3, 1, 2, spec=P(None, None, None, reduced={"X"})), struct(8, 8, 1, spec=P("X"))
+    )
+    assert (found.verdict, found.assumed, found.communication) == ("ok", 0, [])
+    assert str(found.types["result"]) == "f32[3,1,2]{U:X}"
+    calls = [note.partition("JAX cannot trace ")[2].partition(" (")[0] for note in found.notes[1:]]
+    assert calls == [
+        "conv_general_dilated of f32[8@X,8,1], f32[3,1,2]{R:X}; by the rules here it is f32[8@X,6,2]",
+        "conv_general_dilated of f32[8@X,8,1], f32[8@X,6,2]; by the rules here it is f32[3,1,2]{U:X}",
+    ]
+
+
 def test_what_ends_the_trace_is_told_by_the_rule_that_it_breaks() -> None:
     """The argument is closed over, so that there is no other at which JAX would trace it."""
     (refusal,) = report(lambda v: jax.jit(lambda: jnp.cos(v))(), PIECES).refusals
