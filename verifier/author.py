@@ -27,9 +27,9 @@ from calculus.types import ArrayType, array_type
 from grammar.read import read_type
 from verifier.audit import prepare_devices
 from verifier.cells import cells, our_verdict
+from verifier.counterexamples import counterexample
 from verifier.ledger import Difference, Entry, agree, ledger
 from verifier.matrix import MESHES, applies
-from verifier.numbers import counterexample
 from verifier.report import count
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ def lines(found: Found) -> Iterator[str]:
         entries = ", ".join(str(entry.number) for entry in _of_every_rule())
         yield f"  beside {count(found.elsewhere, 'cell')} that no rule can help: entry {entries} of the ledger"
     if found.since:
-        yield f"  since {found.since}: what is below is new, and {count(found.repaired, 'finding')} of then is gone"
+        yield f"  since {found.since}: only what is new; gone since then: {count(found.repaired, 'finding')}"
     for kind, chosen in kinds.items():
         shown = sorted(chosen, key=lambda one: (not one.numbers, len(one.mesh), chosen.index(one)))
         if not shown:

@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 from calculus.primitives import TABLE
 from calculus.types import array_type
 from verifier.audit import as_data, audit, lines
-from verifier.author import RUNS
+from verifier.author import RUNS, Finding, Found
+from verifier.author import lines as report
 from verifier.cells import Cell, Verdict
 from verifier.cli import main
 from verifier.evidence import Outcome
@@ -167,6 +168,16 @@ def test_the_test_that_is_emitted_fails_until_the_rule_is_right() -> None:
     case = scope["Emitted"]("test_sharding_of_own_doubled")
     with pytest.raises(AssertionError, match="Exception not raised"):
         case.test_sharding_of_own_doubled()
+
+
+def test_what_is_new_since_a_revision() -> None:
+    """What an earlier run found too is left out, and what is found no more is counted."""
+    findings = [Finding("wrong", f"f ({type})", "X=2", "", "") for type in ("f32[8]", "f32[8@X]")]
+    since = Found("m:f_p", "f", "", "", findings=findings)
+    before = [one["identity"] for one in since.as_data()["findings"]]
+    since.only_since([before[0], "missing: f (f32[8]{R:X}) on X=2"], "main")
+    assert [one.cell for one in since.findings] == ["f (f32[8@X])"]
+    assert "since main: only what is new; gone since then: 1 finding" in "\n".join(report(since))
 
 
 def test_a_proposal_finds_how_operands_are_linear() -> None:
