@@ -133,7 +133,7 @@ def examine(asked: Asked, run: bool = False, progress: Progress = lambda what: N
     """Hold one primitive's rule against its declaration. Opens the door to JAX. Raises `Unusable`, `BadRules`."""
     if run:
         prepare_devices()
-    from verifier.with_jax import own_primitive
+    from verifier.with_jax import own_primitive, probe
 
     started = time.monotonic()
     try:
@@ -150,7 +150,7 @@ def examine(asked: Asked, run: bool = False, progress: Progress = lambda what: N
     with _declared(primitive.name, declaration):
         for call in calls:
             for mesh in MESHES:
-                if applies(call.call.axes, call.call.asked, mesh):
+                if applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh):
                     progress(f"{call.call.name} on {mesh}")
                     _compare(call, mesh, found, run)
     found.seconds = time.monotonic() - started
