@@ -265,7 +265,8 @@ def _remember(found: Found, refusal: Refusal, handed: Handed, mesh: Mesh, rule: 
     _current = generation()  # what JAX remembers of this trace would be found without a word
     type = wanted(handed.kind, handed.primal)
     if type is not None and not refusal.help.startswith("give it at"):
-        refusal.help += f": {written(handed.type, type, mesh)}"
+        value = "jnp.asarray(...)" if handed.constant else "..."  # to reshard a mere number, not in a jit, ends JAX
+        refusal.help += f": {written(handed.type, type, mesh, value)}"
     frame = _defined(rule) or user_frame()
     if frame is not None:
         refusal.line = frame.line
@@ -285,7 +286,7 @@ def _defined(rule: Any) -> Frame | None:
 _CASTS: Final = {"V": "varying", "R": "reduced", "U": "unreduced"}
 
 
-def written(before: ArrayType, after: ArrayType, mesh: Mesh, value: str = "...") -> str:
+def written(before: ArrayType, after: ArrayType, mesh: Mesh, value: str) -> str:
     """A cast or reshard as people write it in JAX: `jax.reshard(..., P(unreduced={'X'}))`."""
     manual = [axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL]
     for axis in manual:

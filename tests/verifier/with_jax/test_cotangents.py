@@ -58,9 +58,9 @@ def test_a_pull_back_that_is_started_from_a_number() -> None:
     )
     assert refusal.because.startswith("the type of a cotangent is a function of the primal's type (A2): its value is ")
     assert refusal.help == (
-        "reshard it to f32[]{U:X} (free forward, free backward): jax.reshard(..., P(unreduced={'X'}))"
+        "reshard it to f32[]{U:X} (free forward, free backward): jax.reshard(jnp.asarray(...), P(unreduced={'X'}))"
     )
-    repaired = verifier.check(pulled(lambda: jax.reshard(1.0, P(unreduced={"X"}))), ONE, mesh=MESH)
+    repaired = verifier.check(pulled(lambda: jax.reshard(jnp.asarray(1.0), P(unreduced={"X"}))), ONE, mesh=MESH)
     assert (repaired.verdict, str(repaired.types["result"])) == ("ok", "f32[]{U:X}")
 
 
