@@ -1,8 +1,8 @@
 """The collectives of a module: kind, mesh axes, payload, how often, in which loops, from which lines.
 
 What XLA writes in several ways is read as one: a collective of several values is one for each of them (`combined`), one
-that is started and awaited stands once (`asynchronous`), and an all-reduce of which a fusion keeps a block
-(`all-reduce-scatter`, TPU) is a reduce-scatter.
+that is started and awaited, or goes on inside several fusions, stands once (`asynchronous`), and an all-reduce of which
+a fusion keeps a block (`all-reduce-scatter`, TPU) is a reduce-scatter.
 """
 
 from __future__ import annotations
@@ -89,19 +89,31 @@ def read(text: str, mesh: Mapping[str, int]) -> list[Moved]:
     Raises `BadModule`.
     """
     module = Module(text)
-    return list(_walk(module, module.computations[module.entry], mesh, (), None, False))
+    found: list[Moved] = []
+    channels: set[str] = set()
+    for one, channel in _walk(module, module.computations[module.entry], mesh, (), None, False):
+        if channel not in channels:
+            found.append(one)
+        channels |= {channel} if channel else set()
+    return found
 
 
 def _walk(
     module: Module, computation: Computation, mesh: Mapping[str, int], loops: tuple[int | None, ...],
     around: _Around | None, maybe: bool,
-) -> Iterator[Moved]:  # fmt: skip
+) -> Iterator[tuple[Moved, str]]:  # fmt: skip
+    """The collectives of a computation; with the channel of one that goes on inside several fusions, each part of it
+    with its own, which are one collective."""
     for one in computation.instructions:
         if one.name not in computation.alive:
             continue
         kind, started = _kind(one.operation)
         if kind:
-            yield from _moved(module, computation, one, kind, started, mesh, loops, around, maybe)
+            channel = re.search(r"\bchannel_id=(\d+)", one.text)
+            fused = channel is not None and around is not None and around.caller.operation == "fusion"
+            parts = _moved(module, computation, one, kind, started, mesh, loops, around, maybe)
+            for index, part in enumerate(parts):
+                yield part, f"{channel[1]} {index}" if fused and channel is not None else ""
             continue
         inner = loops
         if one.operation == "while":
@@ -138,10 +150,12 @@ def _moved(
     if len(shapes) > 1:
         forms.add(COMBINED)
     source = one
-    if kind == "all-reduce" and around is not None and around.caller.operation == "fusion":
-        if computation.name.startswith("all-reduce-scatter"):
+    if around is not None and around.caller.operation == "fusion":
+        if kind == "all-reduce" and computation.name.startswith("all-reduce-scatter"):
             kind = "reduce-scatter"
             forms.add(FUSED)
+        else:
+            forms.add(ASYNCHRONOUS)
         if not one.place:
             source = around.caller
     frames = module.frames(source)

@@ -104,6 +104,23 @@ def test_a_module_is_read() -> None:
     assert found[1].place == "jit(step)/while/body/dot_general"
 
 
+def test_what_goes_on_inside_several_fusions_is_one_collective() -> None:
+    """As libtpu writes it for v5e: the first fusion starts it, others go on with it beside their own work."""
+    inside = "\n".join(
+        f"%async_collective_fusion.{number} (p: f32[2]) -> f32[4] {{\n"
+        "  %p = f32[2]{0} parameter(0)\n"
+        f"  ROOT %h.{number} = f32[4]{{0}} all-gather(%p), channel_id={channel}, replica_groups=[2,2]<=[4]\n}}\n"
+        for number, channel in ((1, 40), (2, 40), (3, 41))
+    )
+    calls = "\n".join(
+        f"  %f.{number} = f32[4]{{0}} fusion(%a), kind=kCustom, calls=%async_collective_fusion.{number}"
+        for number in (1, 2, 3)
+    )
+    text = f"HloModule m\n\n{inside}\nENTRY %main (a: f32[2]) -> f32[4] {{\n  %a = f32[2]{{0}} parameter(0)\n{calls}\n"
+    text += "  ROOT %t = (f32[4], f32[4], f32[4]) tuple(%f.1, %f.2, %f.3)\n}\n"
+    assert [brief(one) for one in read(text, MESH)] == [("all-gather", ("Y",), 16, (), "asynchronous")] * 2
+
+
 def test_a_loop_whose_end_is_not_written_runs_an_unknown_number_of_times() -> None:
     odd = MODULE.replace("direction=LT", "direction=NE")
     assert [one.times for one in read(odd, MESH) if one.loops] == [None]
