@@ -205,7 +205,8 @@ def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, 
 
     before: the lists without what has just landed, which is as if sliced. A slice stands beside a gather of another
     dim, and a move beside a gather of the dim that it leaves or a slice of one that it does not reach, in no program of
-    a partitioner's: it searches for something else.
+    a partitioner's: it searches for something else. So it does where a dim is sliced and blocks move to it, unless the
+    dim was whole and all axes are in use.
     """
     before, lists, goal = (
         [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in each] for each in (before, lists, goal)
@@ -261,9 +262,17 @@ def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, 
         # A partitioner may renumber devices along what is gathered, where that is as many of them.
         count = mesh.size(moved)
         renumbers = any((mesh.size(dropped) or 1) % (count or 1) == 0 for dropped in gathered.values())
-        if lists == goal and source not in gathered and sliced <= {target} and not renumbers:
+        # Beside a slice of the dim that it reaches it moves blocks only where that dim was whole, and no axis is idle.
+        cut = bool(sliced) and (sliced != {target} or bool(before[target]) or _idle(mesh, goal))
+        if lists == goal and source not in gathered and not cut and not renumbers:
             return (*found, *_placing(ALL_TO_ALL, moved, type, mesh, lists))
     return _everything(type, before, mesh, goal)
+
+
+def _idle(mesh: Mesh, lists: Lists) -> bool:
+    """Whether there is an axis, of more than one device, that no dim is cut along."""
+    used = {axis for axes in lists for axis in axes}
+    return any(axis.size != 1 and axis.mode is not AxisMode.MANUAL and axis.name not in used for axis in mesh.axes)
 
 
 def _placing(kind: str, axes: Axes, type: ArrayType, mesh: Mesh, lists: Lists) -> tuple[Collective, ...]:
