@@ -4,7 +4,8 @@
 entry, in the order of their numbers, of which a pattern fits it. Which side accepts follows from the entry's kind. An
 entry that covers no cell of a release that it names is wrong: JAX has repaired it, or the entry never said it right.
 By `devices` patterns it covers cells that both type alike, and that do not run right on devices; `says` then means how.
-Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise.
+Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise, and
+by `programs` patterns what drawn programs show.
 
 What is no convention is a defect. Its entry says how it shows, the function of JAX at fault, the public functions that
 reach it, and the file in `proofs/differences` that reproduces it; then it may cover nothing, as what is typed right and
@@ -19,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from calculus.meshes import Mesh
 from calculus.types import ArrayType, Type, same
@@ -27,6 +28,7 @@ from verifier.cells import Call, Cell, Refusal, Verdict
 
 if TYPE_CHECKING:
     from verifier.backward_agreement import Comparison
+    from verifier.findings import Finding
 
 PATH: Final = Path(__file__).with_name("differences.toml")
 
@@ -101,6 +103,9 @@ def agree(ours: Verdict, theirs: Verdict) -> bool:
     return len(ours.types) == len(theirs.types) and all(map(same, ours.types, theirs.types))
 
 
+Conditions: TypeAlias = "tuple[tuple[int | str, frozenset[str]], ...]"
+
+
 @dataclass(frozen=True)
 class Pattern:
     """Which cells an entry covers: all of what is given must hold.
@@ -111,7 +116,8 @@ class Pattern:
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
     `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), the `target`, or the
     results as `jax` or as `we` type them; states are letters as types print
-    them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last three).
+    them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last three). beside: such conditions that hold
+    together along another axis.
     """
 
     primitives: frozenset[str] | None = None
@@ -120,7 +126,8 @@ class Pattern:
     says: re.Pattern[str] | None = None
     codes: frozenset[str] | None = None
     target: bool | None = None
-    along: tuple[tuple[int | str, frozenset[str]], ...] = ()
+    along: Conditions = ()
+    beside: Conditions = ()
 
     def fits(self, difference: Difference, ran: str | None = None) -> bool:
         """Whether a difference is of this pattern. ran: how a cell that both type alike ran; then `says` means that."""
@@ -133,11 +140,22 @@ class Pattern:
             and (self.codes is None or (refusal is not None and refusal.code in self.codes))
             and (self.target is None or (difference.cell.target is not None) is self.target)
             and (self.says is None or (said is not None and bool(self.says.search(said))))
-            and (not self.along or any(self._along(difference, axis) for axis in difference.mesh.by_name))
+            and self._placed(difference)
         )
 
-    def _along(self, difference: Difference, axis: str) -> bool:
-        return all(states & _states(what, difference, axis) for what, states in self.along)
+    def _placed(self, difference: Difference) -> bool:
+        axes = list(difference.mesh.by_name)
+        if not self.along:
+            return True
+        return any(
+            _holds(self.along, difference, axis)
+            and (not self.beside or any(_holds(self.beside, difference, other) for other in axes if other != axis))
+            for axis in axes
+        )
+
+
+def _holds(conditions: Conditions, difference: Difference, axis: str) -> bool:
+    return all(states & _states(what, difference, axis) for what, states in conditions)
 
 
 @dataclass(frozen=True)
@@ -167,6 +185,32 @@ class BackwardPattern:
             and (self.retyped is None or found.ours.retyped is self.retyped)
             and (found.theirs.objection is None or found.accepts != BOTH or alike)
             and _found(self.says, theirs)
+        )
+
+
+@dataclass(frozen=True)
+class ProgramPattern:
+    """Which findings in drawn programs an entry covers: all of what is given must hold.
+
+    shows: what is found (`verifier.findings`). says: a regular expression that is found in what is said of it.
+    primitives: of which the smallest program uses one at least; all: of which it uses each. single: whether an axis of
+    the mesh has one device.
+    """
+
+    shows: frozenset[str]
+    says: re.Pattern[str] | None = None
+    primitives: frozenset[str] = frozenset()
+    all: frozenset[str] = frozenset()
+    single: bool | None = None
+
+    def fits(self, finding: Finding) -> bool:
+        """Whether a finding is of this pattern."""
+        return (
+            finding.shows in self.shows
+            and (self.says is None or bool(self.says.search(finding.message)))
+            and (not self.primitives or bool(self.primitives & finding.primitives))
+            and self.all <= finding.primitives
+            and self.single in (None, any(axis.size == 1 for axis in finding.mesh.axes))
         )
 
 
@@ -224,6 +268,7 @@ class Entry:
     function: str = ""
     reaches: str = ""
     file: str = ""
+    programs: tuple[ProgramPattern, ...] = field(default=(), repr=False)
 
     @property
     def path(self) -> Path:
@@ -241,6 +286,14 @@ class Entry:
     def explains(self, found: Comparison) -> bool:
         """Whether the entry covers a difference of backward programs."""
         return any(pattern.fits(found) for pattern in self.backward)
+
+    def spoils(self, difference: Difference) -> bool:
+        """Whether, by the entry, a cell that both sides type alike goes wrong on devices, however it shows."""
+        return any(pattern.says is None and pattern.fits(difference, "") for pattern in self.devices)
+
+    def shows(self, finding: Finding) -> bool:
+        """Whether the entry covers what was found in a drawn program."""
+        return any(pattern.fits(finding) for pattern in self.programs)
 
 
 _SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}
@@ -266,7 +319,7 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", "cells", "backward", "devices"}
+    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", "cells", "backward", "devices", "programs"}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
@@ -277,26 +330,23 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     said = [table.get(name, "") for name in _OF_A_DEFECT]
     if any(said) and (not all(said) or said[0] not in DEFECTS or table["kind"] == CONVENTION):
         raise BadLedger(f"entry {number}: a defect has {', '.join(_OF_A_DEFECT)}, and is no convention")
-    if not (patterns or backward or any(said)) or not table.get("versions"):
+    programs = tuple(_program_pattern(number, held) for held in table.get("programs", ()))
+    if not (patterns or backward or programs or any(said)) or not table.get("versions"):
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
     versions = tuple(table["versions"])
-    return Entry(number, title, kind, cause, program, versions, because, evidence, patterns, backward, devices, *said)
+    covering = (patterns, backward, devices, *said, programs)
+    return Entry(number, title, kind, cause, program, versions, because, evidence, *covering)
 
 
 def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
-    known = {"primitives", "mode", "accepts", "says", "codes", "target", "along"}
+    known = {"primitives", "mode", "accepts", "says", "codes", "target", "along", "beside"}
     if not cells.keys() <= known:
         raise BadLedger(f"entry {number}: cells have no {', '.join(sorted(cells.keys() - known))}")
     accepts = frozenset(cells.get("accepts", sides))
     if not accepts <= set(sides):
         raise BadLedger(f"entry {number}: where {', '.join(sorted(accepts))} accepts, it is of another kind")
-    along = tuple(
-        (int(what) if what.lstrip("-").isdigit() else what, _letters(states))
-        for what, states in cells.get("along", {}).items()
-    )
-    if any(isinstance(what, str) and what not in ABOUT for what, _ in along):
-        raise BadLedger(f"entry {number}: along {cells['along']}")
+    along, beside = (_conditions(number, cells.get(name, {})) for name in ("along", "beside"))
     return Pattern(
         frozenset(cells["primitives"]) if "primitives" in cells else None,
         cells.get("mode"),
@@ -305,7 +355,17 @@ def _pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pat
         frozenset(cells["codes"]) if "codes" in cells else None,
         cells.get("target"),
         along,
+        beside,
     )
+
+
+def _conditions(number: int, said: Mapping[str, str]) -> Conditions:
+    found = tuple(
+        (int(what) if what.lstrip("-").isdigit() else what, _letters(states)) for what, states in said.items()
+    )
+    if any(isinstance(what, str) and what not in ABOUT for what, _ in found):
+        raise BadLedger(f"entry {number}: along {said}")
+    return found
 
 
 def _backward_pattern(number: int, said: Mapping[str, Any]) -> BackwardPattern:
@@ -315,6 +375,14 @@ def _backward_pattern(number: int, said: Mapping[str, Any]) -> BackwardPattern:
     says, ours = (re.compile(said[name]) if name in said else None for name in ("says", "ours"))
     accepts, uncounted = frozenset(said.get("accepts", ())), bool(said.get("uncounted"))
     return BackwardPattern(accepts, says, ours, said.get("retyped"), uncounted)
+
+
+def _program_pattern(number: int, said: Mapping[str, Any]) -> ProgramPattern:
+    if not said.keys() <= {"shows", "says", "primitives", "all", "single"} or not said.get("shows") or len(said) < 2:
+        raise BadLedger(f"entry {number}: programs show what, and say or use what?")
+    says = re.compile(said["says"]) if "says" in said else None
+    some, each = (frozenset(said.get(name, ())) for name in ("primitives", "all"))
+    return ProgramPattern(frozenset(said["shows"]), says, some, each, said.get("single"))
 
 
 def _letters(states: str) -> frozenset[str]:

@@ -54,6 +54,7 @@ class PerDevice:
     def __init__(self, bench: Workbench, mesh: Mesh) -> None:
         within = mesh.with_modes({AXIS: AxisMode.MANUAL}, True)
         self.builder = Builder(bench, bench.checker.scope_on(within, bench.checker.scope))
+        self.outside = mesh
         self.size = mesh.size((AXIS,))
         self.names: dict[Atom, Atom] = {}
 
@@ -82,7 +83,7 @@ class PerDevice:
             found = self.builder.one(name, self.meeting(atoms, operands, result), rows)
         else:
             raise NotTranslated(name)
-        if not same(self.builder.type_of(found), inside(result, (AXIS,))):
+        if not same(self.builder.type_of(found), inside(result, (AXIS,), self.outside)):
             raise NotTranslated(name)
         self.names[equation.binders[0]] = found
 
@@ -157,7 +158,7 @@ def two_styles(grown: Grown) -> tuple[Program, Program] | None:
     made = PerDevice(bench, grown.mesh)
     program = grown.program
     types = {name: type for name, type in types_of(program).items() if isinstance(type, ArrayType)}
-    bound = [inside(types[name], (AXIS,)) for name in program.inputs]
+    bound = [inside(types[name], (AXIS,), grown.mesh) for name in program.inputs]
     inputs = [made.builder.input(type) for type in bound]
     made.names.update(zip(program.inputs, inputs, strict=True))
     kept = []

@@ -18,6 +18,8 @@ from verifier.commands.target import compare_on
 @click.command()
 @click.option("--matrix", is_flag=True, help="Compare every primitive at every combination of operand states.")
 @click.option("--backward", is_flag=True, help="Compare derivatives of a fixed family of programs.")
+@click.option("--programs", "drawn", type=click.IntRange(1), metavar="N", help="Compare so many drawn programs.")
+@click.option("--seed", type=click.IntRange(0), metavar="S", help="Of --programs: draws the same ones again.")
 @click.option(
     "--primitive", "primitives", multiple=True, metavar="NAME", help="Only this primitive. Repeat it for several."
 )
@@ -31,10 +33,10 @@ from verifier.commands.target import compare_on
 @click.argument("functions", nargs=-1, metavar="[FUNCTION...]")
 @click.pass_context
 def agree(
-    ctx: click.Context, matrix: bool, backward: bool, primitives: tuple[str, ...], programs: tuple[str, ...],
-    target: str | None, meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
+    ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, seed: int | None, primitives: tuple[str, ...],
+    programs: tuple[str, ...], target: str | None, meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Compare our verdicts with those of the installed JAX. This needs JAX, no devices, and some minutes.
+    """Compare our verdicts with those of the installed JAX. This needs JAX, no accelerators, and some minutes.
 
     \b
     shardproof agree --matrix
@@ -42,6 +44,8 @@ def agree(
     shardproof agree --matrix --json
     shardproof agree --backward
     shardproof agree --backward --program 'layers in a loop' --program my.train:step
+    shardproof agree --programs 200
+    shardproof agree --programs 200 --seed 7 --json
     shardproof agree --target cpu
     shardproof agree --target tpu:v5p:16x16x16 examples.llama:gather_once
     shardproof agree --target tpu:v5e:2x4 train.py:step --mesh data=4,model=2
@@ -55,6 +59,12 @@ def agree(
     from the program that JAX prints of it. Ours, checked by our checker, must communicate what our checker finds in the
     program that jax.grad (or, where the result is no lone number, jax.vjp) prints: the same kinds, axes and bytes, as
     often, whatever the order; and give gradients of the same types. Mostly it is the same program besides.
+
+    --programs draws well-typed programs, on meshes of one to three axes, with loops, choices, calls and per-device code
+    in each other. Every equation must have the type in JAX that it has here; run on CPU devices, and by our own
+    executor, whole and per device, the program and its gradient must leave the same in every device's memory, but for
+    roundings; and the collectives executed must be those derived. What differs is made smaller, and printed as a file
+    that needs JAX alone. JAX may end its process: it is another one, and that is reported too.
 
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
     or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
@@ -72,16 +82,20 @@ def agree(
                  1  a cell, program or collective is unexplained, or an entry covers none
                  2  the command is misused
     """
-    if (matrix, backward, target is not None).count(True) != 1:
-        raise click.UsageError("say what to compare: --matrix, --backward or --target")
+    if (matrix, backward, drawn is not None, target is not None).count(True) != 1:
+        raise click.UsageError("say what to compare: --matrix, --backward, --programs or --target")
     if target is None and (functions or meshes):
         raise click.UsageError("functions and --mesh are for --target")
     if programs and not backward:
         raise click.UsageError("--program is one of --backward")
     if primitives and not matrix:
         raise click.UsageError("--primitive is one of --matrix")
+    if seed is not None and drawn is None:
+        raise click.UsageError("--seed is that of --programs")
     if target is not None:
         clean, text, found = compare_on(target, functions, meshes)
+    elif drawn is not None:
+        clean, text, found = _drawn(drawn, seed)
     else:
         clean, text, found = _backward(programs) if backward else _matrix(primitives)
     say([json.dumps(found, indent=2)] if as_data else text)
@@ -114,6 +128,18 @@ def _backward(programs: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, A
     except BadFactory as error:
         raise Misused(str(error)) from error
     return not (found.unexplained or found.idle), lines(found), as_data(found)
+
+
+def _drawn(programs: int, seed: int | None) -> tuple[bool, Iterable[str], dict[str, Any]]:
+    """Whether a run over drawn programs is explained, as text and as data."""
+    import os
+    import random
+
+    from verifier.program_agreement import as_data, compare, lines
+
+    with _comparing() as show:
+        found = compare(programs, random.randrange(10**6) if seed is None else seed, os.cpu_count() or 1, show)
+    return not found.unexplained, lines(found), as_data(found)
 
 
 @contextlib.contextmanager

@@ -48,8 +48,8 @@ class Problem(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What two runs of a program are. lines: the collectives, as derived and as executed. equations: how many were run
-    on devices, dead ones left out. values: what the names of the program stand for, those of bodies left out."""
+    """What two runs of a program are. lines: the collectives, as derived and as executed. values: what the names of the
+    program stand for, those of bodies left out. allowed, spread: how far another computation of them may be off."""
 
     devices: int
     mesh: Mesh
@@ -59,6 +59,7 @@ class Outcome:
     problems: list[Problem] = field(default_factory=list)
     allowed: float = 0.0
     values: dict[str, Shown] = field(default_factory=dict)
+    spread: Spread | None = None
 
     @property
     def equal(self) -> bool:
@@ -66,9 +67,13 @@ class Outcome:
         return not self.problems
 
 
-def run(program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[str, Array] | None = None) -> Outcome:
-    """Run a well-typed program whole and on devices, on inputs that are given by name or drawn with the seed."""
-    checker = Checker(meshes)
+def run(
+    program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[str, Array] | None = None,
+    checker: Checker | None = None,
+) -> Outcome:  # fmt: skip
+    """Run a well-typed program whole and on devices, on inputs that are given by name or drawn with the seed. checker:
+    the one of the door that it came in by."""
+    checker = checker or Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
         raise ValueError("only what is well typed is run")
@@ -115,6 +120,7 @@ def run(program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[
     }
     outcome.allowed = local.roundoff * local.growth * local.cancelled
     spread = Spread(again, {name: value for name, (value, _, _) in whole.watched.items()}, entered)
+    outcome.spread = spread
     outcome.problems += _first_difference(program, whole, local, outcome.allowed, spread)
     for index, (one, other, type) in enumerate(zip(expected, found, checked.types, strict=True)):
         if not isinstance(one, list) or not isinstance(other, list):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from calculus.communication import EXACT
 from calculus.meshes import Mesh
+from calculus.programs import Equation
 from calculus.types import ArrayType, held
 from grammar.read import read
 from verifier.devices import Array
@@ -17,6 +18,10 @@ from verifier.execution.arithmetic import dtype_of
 from verifier.execution.run import Outcome, Problem, Shown, run
 from verifier.report import Report, as_json, count
 from verifier.texts import check_text, meshes_of
+from verifier.wording import where
+
+if TYPE_CHECKING:
+    from verifier.functions import FunctionReport
 
 SMALL: Final = 64
 """The most elements of a block that is shown, and of an array in JSON times its devices."""
@@ -25,10 +30,12 @@ FEW: Final = 16
 
 
 class Ran(NamedTuple):
-    """What came of a text: the report of the check, and, where it is well typed, the outcome of the runs."""
+    """What came of a program: the report of the check, and, where it is well typed, the outcome of the runs. place: of
+    a function, the user's line of an equation."""
 
     report: Report
     outcome: Outcome | None
+    place: Callable[[Equation], str] | None = None
 
     @property
     def verdict(self) -> str:
@@ -63,6 +70,27 @@ def run_text(
     types = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
     arrays = {name: _array(name, values, held(types.get(name)), names) for name, values in (given or {}).items()}
     return Ran(report, run(program, list(meshes) or meshes_of(document), seed, arrays))
+
+
+def run_function(report: FunctionReport, seed: int = 0, given: Mapping[str, Any] | None = None) -> Ran:
+    """Run a function that was checked, where it is well typed. given: values of inputs by path. Raises `BadInput`."""
+    source = report.source
+    if report.verdict != "ok" or source is None:
+        return Ran(report, None)
+    program = source.program
+    names = (*program.constants, *program.inputs)
+    types = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
+    paths = {path: name for path, name in zip(source.known, names, strict=True) if path is not None}
+    arrays = {
+        paths.get(path, path): _array(path, values, held(types.get(paths.get(path, ""))), tuple(paths))
+        for path, values in (given or {}).items()
+    }
+    outcome = run(program, list(source.meshes), seed, arrays, source.checker)
+    called = {name: path for path, name in paths.items()}
+    outcome.inputs = [one._replace(name=called.get(one.name, one.name)) for one in outcome.inputs]
+    if len(outcome.results) == len(source.outputs):
+        outcome.results = [one._replace(name=path) for one, path in zip(outcome.results, source.outputs, strict=True)]
+    return Ran(report, outcome, lambda equation: where(source.lines, equation.line)[0])
 
 
 def _array(name: str, values: Any, type: object, names: Sequence[str]) -> Array:
@@ -101,12 +129,16 @@ def told(ran: Ran, text: str, seed: int) -> Iterator[str]:
     yield f"{ran.report.name}: {' · '.join(parts)}"
     lines = text.splitlines()
     for problem in outcome.problems:
-        yield from _problem(problem, lines)
+        if ran.place is None:
+            yield from _problem(problem, lines)
+        else:
+            at = ran.place(problem.equation) if problem.equation is not None else ""
+            yield f"  {at}: {problem.message}" if at else f"  {problem.message}"
     if outcome.problems and ran.report.assumed and ran.verdict == "different":
         yield f"  the check rests on {count(ran.report.assumed, 'assumption')}, which this run may have refuted"
     if outcome.lines:
         yield ""
-        yield from _table(outcome.lines)
+        yield from _table(outcome.lines, ran.place or (lambda equation: str(equation.line)))
     for what, each in (("input", outcome.inputs), ("result", outcome.results)):
         for one in each:
             yield from _blocks(what, one, outcome)
@@ -119,13 +151,13 @@ def _problem(problem: Problem, lines: Sequence[str]) -> Iterator[str]:
         yield f"    {at} │ {lines[at - 1].strip()}"
 
 
-def _table(lines: Sequence[Line]) -> Iterator[str]:
+def _table(lines: Sequence[Line], place: Callable[[Equation], str]) -> Iterator[str]:
     rows = [("line", "primitive", "collective", "over", "derived", "executed", "")]
     for line in lines:
         note = line.problem or ("" if line.exactness == EXACT else line.exactness)
         rows.append(
             (
-                str(line.equation.line), line.equation.primitive, line.collective.kind, ",".join(line.collective.axes),
+                place(line.equation), line.equation.primitive, line.collective.kind, ",".join(line.collective.axes),
                 _times(line.derived, line.expected), _times(line.executed, line.moved), note,
             )
         )  # fmt: skip

@@ -34,10 +34,10 @@ def _collected(grower: Grower) -> None:
     name = grower.random.choice([one for one in ONCE if COLLECTIVES[one].before == grower.type(atom).state(axis)])
     row = COLLECTIVES[name]
     rows: dict[str, Value] = {row.axes: (axis,)}
-    whole = [dim for dim, size in enumerate(sizes(grower.type(atom))) if size % 2 == 0]
-    size = grower.mesh.size((axis,))
+    size = grower.mesh.size((axis,)) or 1
+    whole = [dim for dim, each in enumerate(sizes(grower.type(atom))) if each % size == 0]
     if name == "ppermute":
-        rows["perm"] = ((0, 1), (1, 0))
+        rows["perm"] = tuple((each, (each + 1) % size) for each in range(size))
     elif row.axes == "axis_name":
         if not whole:
             return

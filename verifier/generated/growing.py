@@ -11,7 +11,7 @@ from calculus.building import Builder, Workbench
 from calculus.building import manual as manual_axes
 from calculus.checking import Scope
 from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Atom, Parameters, Program, Value, Variable
+from calculus.programs import Atom, Equation, Literal, Parameters, Program, Value, Variable
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Axes, Type, array_type
 
@@ -25,13 +25,23 @@ MOST: Final = 4096
 """The most elements of an array: products of products grow."""
 
 
+class Miss(NamedTuple):
+    """An equation that was refused, as a program of its own, on the mesh around it; and why."""
+
+    program: Program
+    mesh: Mesh
+    code: str
+    message: str
+
+
 class Tally:
-    """What was proposed, and what was taken, by primitive."""
+    """What was proposed, and what was taken, by primitive. misses: what was refused, each on its operands alone."""
 
     def __init__(self) -> None:
         self.proposed: Counter[str] = Counter()
         self.taken: Counter[str] = Counter()
         self.states: Counter[str] = Counter()
+        self.misses: list[Miss] = []
 
 
 class Grown(NamedTuple):
@@ -96,7 +106,8 @@ class Grower:
         self.tally.proposed[primitive] += 1
         try:
             results = self.builder.emit(primitive, inputs, parameters, types)
-        except Refused:
+        except Refused as refused:
+            self.tally.misses.append(self._missed(primitive, inputs, parameters, types, refused))
             return ()
         self.tally.taken[primitive] += 1
         self.used.update(inputs)
@@ -106,6 +117,17 @@ class Grower:
                 self.values.append(result)
                 self.tally.states.update(type.state(axis.name) for axis in self.mesh.axes)
         return results
+
+    def _missed(
+        self, primitive: str, inputs: Sequence[Atom], parameters: Parameters | Mapping[str, Value] | None,
+        types: Sequence[Type | None], refused: Refused,
+    ) -> Miss:  # fmt: skip
+        rows = parameters if isinstance(parameters, Parameters) else Parameters(tuple((parameters or {}).items()))
+        binders = tuple(f"_{number}" for number in range(len(types)))
+        equation = Equation(primitive, rows, tuple(inputs), binders, tuple(types))
+        given = {atom: self.builder.type_of(atom) for atom in inputs if not isinstance(atom, Literal)}
+        program = Program((), (), tuple(given), tuple(given.values()), (equation,), binders)
+        return Miss(program, self.mesh, refused.refusal.code, refused.refusal.message)
 
     # --- values ---
 
@@ -148,7 +170,8 @@ class Grower:
                 state = beside.state(axis.name) if beside is not None else self.random.choice("NRUVV")
             else:
                 state = self.random.choice(self.states)
-            fitting = [dim for dim, size in enumerate(shape) if size % (2 * 2 ** len(lists[dim])) == 0]
+            count = self.mesh.size((axis.name,)) or 1
+            fitting = [dim for dim, size in enumerate(shape) if size % (count * (self.mesh.size(lists[dim]) or 1)) == 0]
             if state == "S" and fitting:
                 lists[self.random.choice(fitting)].append(axis.name)
             elif state in along:

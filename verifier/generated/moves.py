@@ -154,7 +154,8 @@ def _greatest(grower: Grower) -> None:
     if atom is not None:
         name = grower.random.choice(("reduce_max", "reduce_min", "reduce_prod"))
         dims = tuple(grower.some(range(grower.type(atom).rank), 1, 1))
-        grower.propose(name, (atom,), {"axes": dims, "out_sharding": None})
+        rows: dict[str, Value] = {"axes": dims}
+        grower.propose(name, (atom,), rows if name == "reduce_prod" else {**rows, "out_sharding": None})
 
 
 def _spread(grower: Grower) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from calculus.building import partition_spec
-from calculus.meshes import AxisMode
+from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Atom, Braces, Call, Pair, Program, Programs, Value, Variable, Word
 from calculus.types import ArrayType, Axes, array_type
 from verifier.generated.growing import Grower, like, sizes
@@ -82,6 +82,29 @@ def _looped(grower: Grower) -> None:
     grower.propose("scan", (*held, *carries, *scanned), rows, [*map(grower.type, carries), *stacks])
 
 
+def _repeated(grower: Grower) -> None:
+    """A while that counts: it has no reverse derivative."""
+    held, carries = _operands(grower, 2), _operands(grower, 2)
+    inner = grower.inner()
+    whole = array_type("i32")
+    inputs = _body(inner, [*map(grower.type, held), whole, *map(grower.type, carries)])
+    counter, starts = inputs[len(held)], inputs[len(held) + 1 :]
+    ends = [_of_type(inner, grower.type(one), start) for one, start in zip(carries, starts, strict=True)]
+    next_one = inner.builder.one("add", (counter, inner.builder.literal(1, "i32")))
+    each = _closed(inner, inputs, (next_one, *ends))
+    until = grower.inner()
+    seen = [until.builder.input(type) for type in (whole, *map(grower.type, carries))]
+    limit = until.builder.literal(grower.random.randint(0, 3), "i32")
+    rows: dict[str, Value] = {
+        "body_jaxpr": each,
+        "body_nconsts": len(held),
+        "cond_jaxpr": _closed(until, seen, (until.builder.one("lt", (seen[0], limit)),)),
+        "cond_nconsts": 0,
+    }
+    zero = grower.builder.literal(0, "i32")
+    grower.propose("while", (*held, zero, *carries), rows, [whole, *map(grower.type, carries)])
+
+
 def _branched(grower: Grower) -> None:
     which = grower.pick(lambda type: not type.shape and type.plain, "i32")
     index: Atom = which or grower.builder.literal(grower.random.randint(0, 1), "i32")
@@ -108,7 +131,7 @@ def _mapped(grower: Grower) -> None:
     inner = grower.inner(grower.bench.checker.scope_on(mesh, grower.scope))
     operands = _operands(grower)
     types = [grower.type(one) for one in operands]
-    inputs = _body(inner, [inside(type, chosen) for type in types])
+    inputs = _body(inner, [inside(type, chosen, grower.mesh) for type in types])
     outs: list[tuple[Variable, Value, ArrayType]] = []
     for one in inner.ends():
         found = _outside(inner.type(one), chosen, grower)
@@ -139,9 +162,9 @@ def specified(type: ArrayType, chosen: Axes) -> Value:
     return partition_spec(lists, _of(type.unreduced, chosen), _of(type.reduced, chosen))
 
 
-def inside(type: ArrayType, chosen: Axes) -> ArrayType:
+def inside(type: ArrayType, chosen: Axes, mesh: Mesh) -> ArrayType:
     """The type of a value within: cut dims are smaller, and vary."""
-    shape = [size // 2 ** len(_of(axes, chosen)) for size, axes in zip(sizes(type), type.axes, strict=True)]
+    shape = [size // (mesh.size(_of(axes, chosen)) or 1) for size, axes in zip(sizes(type), type.axes, strict=True)]
     varying = {axis for axes in type.axes for axis in _of(axes, chosen)}
     axes = tuple(_of(one, chosen, inside=False) for one in type.axes)
     along = tuple(axis for axis in chosen if axis in varying)
@@ -159,7 +182,7 @@ def _outside(type: ArrayType, chosen: Axes, grower: Grower) -> tuple[Value, Arra
             return None
         at = grower.random.choice(whole)
         lists[at] = varying
-        shape[at] *= 2 ** len(varying)
+        shape[at] *= grower.mesh.size(varying) or 1
     spec = partition_spec(lists, _of(type.unreduced, chosen), _of(type.reduced, chosen))
     axes = tuple((*new, *old) for new, old in zip(lists, type.axes, strict=True))
     rest = _of(type.varying, chosen, inside=False)
@@ -167,3 +190,5 @@ def _outside(type: ArrayType, chosen: Axes, grower: Grower) -> tuple[Value, Arra
 
 
 NESTING: Final[tuple[Callable[[Grower], None], ...]] = (_called, _looped, _looped, _branched, _mapped, _mapped)
+ENDLESS: Final[tuple[Callable[[Grower], None], ...]] = (_repeated,)
+"""What has no way back: for comparisons of programs, not of gradients."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from calculus.programs import Program, Variable
+from calculus.meshes import Mesh
+from calculus.programs import Equation, Literal, Parameters, Program, Programs, Value, Variable, body
 from calculus.types import Type
+from verifier.generated.pruning import Path, without
 
 
-def shrunk(program: Program, shows: Callable[[Program], bool]) -> Program:
+def shrunk(program: Program, shows: Callable[[Program], bool], mesh: Mesh | None = None) -> Program:
     """The smallest that is found, one change at a time: a result less; an equation less, whose results become inputs;
-    no equation or input that nothing uses. Bodies inside stay as they are."""
+    no equation or input that nothing uses. With a mesh, an equation of a body becomes zeros too; without one, bodies
+    inside stay as they are."""
     changed = True
     while changed:
         changed = False
-        for smaller in _smaller(program):
+        for smaller in _smaller(program, mesh):
             if _size(smaller) < _size(program) and smaller.outputs and shows(smaller):
                 program, changed = smaller, True
                 break
@@ -22,10 +25,30 @@ def shrunk(program: Program, shows: Callable[[Program], bool]) -> Program:
 
 
 def _size(program: Program) -> tuple[int, int, int]:
-    return len(program.equations), len(program.outputs), len(program.inputs)
+    return _weight(program), len(program.outputs), len(program.inputs)
 
 
-def _smaller(program: Program) -> Iterator[Program]:
+def _weight(program: Program) -> int:
+    """How many equations there are, in bodies too; zeros weigh nothing."""
+    return sum(
+        (not _zeros(equation)) + sum(_weight(inner) for inner in _bodies(equation)) for equation in program.equations
+    )
+
+
+def _zeros(equation: Equation) -> bool:
+    written = equation.primitive == "broadcast_in_dim" and isinstance(equation.inputs[0], Literal)
+    return written or equation.primitive in ("copy", "pvary", "preduced")
+
+
+def _bodies(equation: Equation) -> Iterator[Program]:
+    for _, value in equation.parameters.items_in_order:
+        for item in value.items if isinstance(value, Programs) else (value,):
+            inner = body(item)
+            if inner is not None:
+                yield inner
+
+
+def _smaller(program: Program, mesh: Mesh | None) -> Iterator[Program]:
     for position in range(len(program.outputs)):
         if len(program.outputs) > 1:
             yield _made(program, outputs=(*program.outputs[:position], *program.outputs[position + 1 :]))
@@ -35,6 +58,52 @@ def _smaller(program: Program) -> Iterator[Program]:
         yield _made(program, rest, dict(zip(equation.binders, equation.types, strict=True)))
     for number, equation in enumerate(program.equations):  # end there
         yield _made(program, program.equations[: number + 1], outputs=equation.binders)
+    if mesh is not None:
+        for path in _paths(program):
+            if len(path) > 1:
+                made = without(program, path, mesh)
+                yield Program(
+                    made.constants, made.constant_types, made.inputs, made.input_types,
+                    tuple(map(_pruned, made.equations)), made.outputs,
+                )  # fmt: skip
+
+
+def _paths(program: Program, around: Path = ()) -> Iterator[Path]:
+    """Where every equation stands that is no zero, those around others first."""
+    for at, equation in enumerate(program.equations):
+        if not _zeros(equation):
+            yield (*around, (at, 0))
+        for number, inner in enumerate(_bodies(equation)):
+            yield from _paths(inner, (*around, (at, number)))
+
+
+def _pruned(equation: Equation) -> Equation:
+    """The equation, in whose bodies nothing is left that nothing uses."""
+    rows = []
+    for key, value in equation.parameters.items_in_order:
+        if isinstance(value, Programs):
+            rows.append((key, Programs(tuple(_live(one) for one in value.items))))  # type: ignore[misc]
+        else:
+            rows.append((key, _live(value)))  # type: ignore[arg-type]
+    if not any(True for _ in _bodies(equation)):
+        return equation
+    return Equation(
+        equation.primitive, Parameters(tuple(rows)), equation.inputs, equation.binders, equation.types, equation.line
+    )
+
+
+def _live(value: Value) -> Value:
+    inner = body(value)
+    if inner is None:
+        return value
+    kept, live = [], {one for one in inner.outputs if isinstance(one, str)}
+    for equation in reversed(inner.equations):
+        if not live.isdisjoint(equation.binders):
+            kept.append(_pruned(equation))
+            live.update(one for one in equation.inputs if isinstance(one, str))
+    return Program(
+        inner.constants, inner.constant_types, inner.inputs, inner.input_types, tuple(reversed(kept)), inner.outputs
+    )
 
 
 def _made(

@@ -191,7 +191,7 @@ def _traced(call: Traced, cells: Sequence[Cell], mesh: Mesh) -> tuple[list[Verdi
         return ()
 
     manual = any(axis.mode is AxisMode.MANUAL for axis in mesh.axes)
-    return found, (_evaluate_manual if manual else _evaluate_explicit)(body, inputs, mesh)
+    return found, (evaluate_manual if manual else _evaluate_explicit)(body, inputs, mesh)
 
 
 def reaches(mesh: Mesh) -> bool:
@@ -206,29 +206,29 @@ def _evaluate_explicit(body: Callable[..., Any], inputs: Sequence[ArrayType], me
         return opened(jax.jit(body).trace(*(struct(type, where) for type in inputs)).jaxpr)
 
 
-def _evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> Any:
+def evaluate_manual(body: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> Any:
     """In a shard_map over the manual axes. What varies comes in cut on its first dim; a scalar is cast."""
     where = abstract(mesh.with_modes(dict.fromkeys(mesh.by_name, AxisMode.EXPLICIT)))
     manual = frozenset(axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL)
-    outside = [_outside(type, mesh) for type in inputs]
+    around = [outside(type, mesh) for type in inputs]
 
     def inner(*values: Any) -> Any:
         return body(*(_varying(value, type) for value, type in zip(values, inputs, strict=True)))
 
     with jax.sharding.use_abstract_mesh(where):
-        said = tuple(spec(_said(type, manual)) for type in outside)
+        said = tuple(spec(entering(type, manual)) for type in around)
         mapped = jax.shard_map(inner, mesh=where, in_specs=said, out_specs=(), axis_names=manual)
-        return opened(jax.jit(mapped).trace(*(struct(type, where) for type in outside)).jaxpr)
+        return opened(jax.jit(mapped).trace(*(struct(type, where) for type in around)).jaxpr)
 
 
-def _said(type: ArrayType, manual: frozenset[str]) -> ArrayType:
+def entering(type: ArrayType, manual: frozenset[str]) -> ArrayType:
     """What the specs of a shard_map say of an operand: they are about the manual axes alone."""
     lists = tuple(tuple(axis for axis in axes if axis in manual) for axes in type.axes)
     unreduced, reduced = (tuple(axis for axis in axes if axis in manual) for axes in (type.unreduced, type.reduced))
     return array_type(type.dtype, type.shape, lists, (), unreduced, reduced, type.kind if unreduced else "sum")
 
 
-def _outside(type: ArrayType, mesh: Mesh) -> ArrayType:
+def outside(type: ArrayType, mesh: Mesh) -> ArrayType:
     """The type outside a shard_map of what has this type inside; of a scalar that varies, of what it is cast from."""
     shape, lists = type.shape, type.axes
     if type.varying and shape:

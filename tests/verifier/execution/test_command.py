@@ -135,9 +135,24 @@ def test_other_endings(file: str, text: str, words: list[str], status: int, said
     assert found.exit_code == status
 
 
-def test_a_function_is_not_run() -> None:
-    found = CliRunner().invoke(main, ["run", "examples.loss:loss_and_arguments"])
-    assert (found.exit_code, "run reads printed programs" in found.output) == (2, True)
+def test_a_function_is_run() -> None:
+    """In its author's words; the number is x @ w, squared and summed, by hand."""
+    found = CliRunner().invoke(
+        main, ["run", "examples.loss:loss_and_arguments", "--set", "x=2", "--set", "params['w']=0.5"]
+    )
+    assert found.exit_code == 0, found.output
+    assert "equal · whole and on 2 devices (X=2) · 1 collective as derived" in found.output
+    assert "examples/loss.py:30  reduce_sum  all-reduce" in found.output
+    assert "input params['w']: f32[4,2]" in found.output
+    assert f"{8 * 2 * (4 * 2 * 0.5) ** 2:.0f}." in found.output  # 8 rows, 2 columns, each (4 x 2 x 0.5) squared
+
+
+def test_a_function_that_is_none() -> None:
+    found = CliRunner().invoke(main, ["run", "examples.loss:nothing"])
+    assert found.exit_code == 2
+    assert "malformed" in found.output
+    found = CliRunner().invoke(main, ["run", "examples.loss:loss_and_arguments", "--set", "y=2"])
+    assert (found.exit_code, "y is no input of the program" in found.output) == (2, True)
 
 
 def test_the_help_teaches() -> None:

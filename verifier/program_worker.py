@@ -1,0 +1,38 @@
+"""A process of its own in which programs are compared: JAX may end it, and what was compared last is then known."""
+
+from __future__ import annotations
+
+import os
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+def work(connection: Connection, errors: str, devices: int) -> None:
+    """Compare what comes in, until nothing more comes. Each task is a function's name and its arguments; the answer is
+    `("done", result)` or `("failed", traceback)`. Before a program is given to the compiler: `("running", program,
+    mesh)`. errors: a file for what the compiler prints."""
+    os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile three times faster
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    import signal
+    import traceback
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's
+    from verifier.with_jax.programs import Comparing
+
+    comparing = Comparing(lambda program, mesh: connection.send(("running", program, mesh)))
+    connection.send(("ready", comparing.version))
+    while True:
+        try:
+            task: tuple[str, Any, Any] | None = connection.recv()
+        except EOFError:
+            return
+        if task is None:
+            return
+        name, *arguments = task
+        try:
+            connection.send(("done", getattr(comparing, name)(*arguments)))
+        except Exception:  # noqa: BLE001  # an error of ours is reported, not lost
+            connection.send(("failed", traceback.format_exc()))

@@ -1,0 +1,399 @@
+"""One program through every engine: the checker, the reference executor, JAX's types, and JAX's devices."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from calculus.building import Workbench
+from calculus.checking import Checker
+from calculus.cotangents import cotangent
+from calculus.gradients import vjp
+from calculus.linearization import differentiable
+from calculus.meshes import Mesh
+from calculus.naming import tidy
+from calculus.programs import Equation, Literal, Program
+from calculus.refusals import Refused
+from calculus.types import ArrayType, Type, same
+from verifier.backward_agreement import Comparison, Side
+from verifier.cells import Call, Cell, Refusal, Verdict
+from verifier.devices import Array, NotAFamily, read_back
+from verifier.execution.arithmetic import stored
+from verifier.execution.comparing import apart, comparable, unit
+from verifier.execution.run import Outcome, run
+from verifier.findings import (
+    EXECUTOR,
+    FAILS,
+    GRADIENT,
+    VALUES,
+    VERDICT,
+    Compared,
+    Finding,
+    arrays,
+    modes_of,
+    uses,
+)
+from verifier.generated import MANY_MESHES, drawn
+from verifier.generated.growing import Grown, Miss
+from verifier.generated.pruning import distinct, without
+from verifier.generated.shrinking import shrunk
+from verifier.ledger import Difference, Entry, ledger
+from verifier.with_jax.python import Path, Unwritten, Watched, as_python, bodies_of, mesh_within, target
+from verifier.with_jax.running import VERSION, Function, Says, answer, first_difference
+
+MOST_DIFFERENCES = 60
+"""The most equations that are taken out of one program."""
+MOST_TRIALS = 60
+"""The most programs that are tried to make one smaller."""
+GUESTS: Final = (0, 1, 2, 2, 3)
+"""How many operations of a program come by their sample calls."""
+INFINITE: Final = re.compile(r"\b(inf|nan)\b")
+"""In what is said of two values: one is infinite, or no number, which pieces of a finite sum may be too."""
+ULPS = 8.0
+"""How many times further than our own two runs JAX's may be off: its functions are other ones."""
+
+
+def drawn_for(seed: int) -> Grown:
+    """The program of a seed, on a mesh of one to three axes, with guests."""
+    random = Random(seed)
+    return drawn(seed, mesh=random.choice(MANY_MESHES), guests=random.choice(GUESTS))
+
+
+class Comparing:
+    """What comparisons share: the entries of the ledger that speak of this release. running: is told what is about to
+    be compiled and run."""
+
+    version = VERSION
+
+    def __init__(self, running: Callable[[Program, Mesh], None] = lambda program, mesh: None) -> None:
+        every = ledger()
+        self.entries: Sequence[Entry] = [entry for entry in every if VERSION in entry.versions] or every
+        self.running = running
+
+    def drawn(self, seed: int) -> Compared:
+        """Draw a program, and compare it."""
+        grown = drawn_for(seed)
+        found = self.compared(grown.program, grown.mesh, seed)
+        if grown.tally.misses:
+            self._missed(Random(seed).choice(grown.tally.misses), found)
+        return found
+
+    def _missed(self, miss: Miss, found: Compared) -> None:
+        """What JAX says of an equation that we refuse."""
+        (equation,) = miss.program.equations
+        found.missed = f"{equation.primitive}: {miss.code}"
+        where = Watched(((0, 0),), equation, miss.mesh)
+        try:
+            says = answer(miss.program, miss.mesh)
+        except Unwritten as error:
+            found.missed, found.unwritten = "", str(error)
+            return
+        if says.types is None:
+            return
+        difference = cell_of(where, types_of(miss.program), says, Verdict(None, Refusal(miss.code, miss.message)))
+        entry = next((entry.number for entry in self.entries if entry.covers(difference)), 0)
+        finding = Finding(VERDICT, str(difference), miss.program, miss.mesh, difference, entry, found.seed)
+        finding.entry = self.entry(finding)
+        found.findings.append(finding)
+
+    def compared(self, program: Program, mesh: Mesh, seed: int = 0) -> Compared:
+        """Compare. What one side refuses is taken out, so that the rest is compared too."""
+        found = Compared(seed, mesh, Counter(uses(program)), modes(program, mesh))
+        found.size_one = any(axis.size == 1 for axis in mesh.axes)
+        try:
+            program = self._typed_alike(distinct(program), mesh, found)
+            program = self._running(program, mesh, found)
+            self._run(program, mesh, found)
+        except Unwritten as error:
+            found.unwritten = str(error)
+        return found
+
+    # --- types --------------------------------------------------------------------------------------------------------
+
+    def _typed_alike(self, program: Program, mesh: Mesh, found: Compared) -> Program:
+        """The program without the equations on which the two sides differ."""
+        refusals: Counter[int] = Counter()
+        for _ in range(MOST_DIFFERENCES):
+            says = first_difference(program, mesh)
+            if says is None:
+                break
+            path = says.where.path
+            refusals[path[0][0]] += 1
+            if refusals[path[0][0]] > 12:
+                path = path[:1]
+            else:
+                found.findings.append(self._verdict(says, program, found.seed))
+            if len(path) == 1:
+                refusals = Counter()
+            program = without(program, path, mesh)
+        return program
+
+    def _running(self, program: Program, mesh: Mesh, found: Compared) -> Program:
+        """The program without the equations that are known to go wrong when JAX runs them."""
+        for _ in range(MOST_DIFFERENCES):
+            finding, path = self._spoilt(program, mesh)
+            if finding is None:
+                break
+            found.findings.append(finding)
+            program = without(program, path, mesh)
+        return program
+
+    def _spoilt(self, program: Program, mesh: Mesh) -> tuple[Finding | None, Path]:
+        for where in as_python(program, mesh, watch=True).watched:
+            theirs = Verdict(tuple(type for type in where.equation.types if type is not None))
+            difference = cell_of(where, self._types_at(program, where), theirs)
+            both = (difference, *_transposed(difference))
+            entry = next((entry.number for entry in self.entries if any(map(entry.spoils, both))), 0)
+            if entry:
+                one = alone(where.equation, difference.cell)
+                return Finding(FAILS, str(difference), one, where.mesh, difference, entry), where.path
+        return None, ()
+
+    def _verdict(self, says: Says, program: Program, seed: int) -> Finding:
+        where = says.where
+        difference = cell_of(where, self._types_at(program, where), says.verdict)
+        entry = next((entry.number for entry in self.entries if entry.covers(difference)), 0)
+        one = alone(where.equation, difference.cell)
+        finding = Finding(VERDICT, str(difference), one, where.mesh, difference, entry, seed)
+        finding.entry = self.entry(finding)
+        return finding
+
+    @staticmethod
+    def _types_at(program: Program, where: Watched) -> dict[str, Type | None]:
+        """The types of the names of the body in which an equation stands."""
+        for (at, number), _ in zip(where.path, where.path[1:], strict=False):
+            program = bodies_of(program.equations[at])[number]
+        return types_of(program)
+
+    # --- runs ---------------------------------------------------------------------------------------------------------
+
+    def _run(self, program: Program, mesh: Mesh, found: Compared) -> None:
+        findings = self.runs(program, mesh, found.seed, found)
+        for finding in findings:
+            self._smaller(finding, found.seed)
+        found.findings += findings
+
+    def _smaller(self, finding: Finding, seed: int) -> None:
+        """Make the program of a finding smaller, and look for an entry again."""
+        if finding.entry:
+            return
+        trials = 0
+        last = finding
+
+        def shows(program: Program) -> bool:
+            nonlocal trials, last
+            trials += 1
+            if trials > MOST_TRIALS:
+                return False
+            try:
+                if first_difference(program, finding.mesh) is not None:
+                    return False
+                again = [one for one in self.runs(program, finding.mesh, seed) if one.shows == finding.shows]
+            except Exception:  # noqa: BLE001  # another error is another finding
+                return False
+            last = again[0] if again else last
+            return bool(again)
+
+        shrunk(finding.program, shows, finding.mesh)
+        finding.program, finding.message = tidy(last.program).program, last.message
+        finding.entry = self.entry(finding)
+
+    def entry(self, finding: Finding) -> int:
+        """The entry that covers a finding, 0 where none does."""
+        return finding.entry or next((one.number for one in self.entries if one.shows(finding)), 0)
+
+    def runs(self, program: Program, mesh: Mesh, seed: int, found: Compared | None = None) -> list[Finding]:
+        """Run a program that both sides type alike, with its gradient where both have one."""
+
+        def finding(shows: str, message: str) -> list[Finding]:
+            return [Finding(shows, message, program, mesh, seed=seed)]
+
+        checker = Checker([mesh])
+        checker.check(program)
+        if checker.refusals:
+            return finding(EXECUTOR, f"no longer well typed: {checker.refusals[0][0].message}")
+        wrt = [at for at, type in enumerate(program.input_types) if type is not None and differentiable(type)]
+        ours, theirs, mine, other = program, None, Side(), Side()
+        types = checker.check(program).types
+        made: Program | None = None
+        findings: list[Finding] = []
+        if wrt:
+            try:
+                made = tidy(vjp(program, Workbench(Checker([mesh])), wrt)).program
+                mine = Side(types=tuple(_outputs(made)), program=made)
+            except Refused as refused:
+                mine = Side(refusal=Refusal(refused.refusal.code, refused.refusal.message))
+            seeds = _seeds(types)
+            try:
+                theirs = Function(program, mesh, [*arrays(program.input_types), *seeds], wrt)
+                other = Side(types=theirs.types)
+            except Unwritten:
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
+                other = Side(
+                    refusal=Refusal(type(error).__name__, " ".join(str(error).partition("\n---")[0].split())[:400])
+                )
+            comparison = Comparison("", mine, other)
+            if not comparison.agree:
+                (one,) = findings = finding(GRADIENT, _gradients(mine, other))
+                one.entry = next((entry.number for entry in self.entries if entry.explains(comparison)), 0)
+        if made is not None and theirs is not None and not findings:
+            ours = made
+            if found is not None:
+                found.differentiated = True
+        else:
+            try:
+                theirs = Function(program, mesh, arrays(program.input_types), None)
+            except Unwritten:
+                raise
+            except Exception as error:  # noqa: BLE001
+                return [*findings, *finding(FAILS, f"{type(error).__name__}: {error}"[:400])]
+        self.running(program, mesh)
+        outcome = run(ours, [mesh], seed)
+        wrong = [problem.message for problem in outcome.problems if not problem.unrunnable]
+        if wrong and INFINITE.search(wrong[0]):
+            if found is not None:
+                found.unwritten = "sums of pieces that are infinite"
+            return findings
+        if wrong:
+            return [*findings, *finding(EXECUTOR, wrong[0])]
+        if outcome.problems:
+            if found is not None:
+                found.unwritten = outcome.problems[0].message
+            return findings
+        if found is not None:
+            found.moved += sum(line.executed for line in outcome.lines)
+        count = len(program.outputs)
+        try:
+            message = self._apart(theirs, outcome, count, found)
+            if message and self._apart(
+                theirs, run(ours, [mesh], seed + 1), count, None
+            ):  # not where a rounding decides
+                findings += finding(VALUES, message)
+        except Exception as error:  # noqa: BLE001
+            findings += finding(FAILS, f"{type(error).__name__}: {error}"[:400])
+        return findings
+
+    @staticmethod
+    def _apart(function: Function, outcome: Outcome, results: int, found: Compared | None) -> str:
+        """How the devices of JAX and ours differ. results: how many are the program's own; the others are gradients,
+        which say nothing where a value on the way was no number, for then zeros are made in other ways."""
+        ran = function.run([shown.blocks for shown in outcome.inputs])
+        for index, (shown, blocks) in enumerate(zip(outcome.results, ran.blocks, strict=True)):
+            if found is not None:
+                found.blocks += len(blocks)
+            allowed = outcome.allowed * ULPS
+            if index >= results:
+                blocks = [_where_finite(*pair) for pair in zip(shown.blocks, blocks, strict=True)]
+            if not any(apart(ours, theirs, allowed) for ours, theirs in zip(shown.blocks, blocks, strict=True)):
+                continue
+            beside = ULPS * (outcome.spread.of(shown.name) if outcome.spread is not None else 0.0)
+            said = [apart(ours, theirs, allowed, beside) for ours, theirs in zip(shown.blocks, blocks, strict=True)]
+            wrong = next((device for device, one in enumerate(said) if one), None)
+            if wrong is None:
+                continue
+            if isinstance(shown.type, ArrayType) and shown.type.unreduced:  # pieces may be other ones
+                whole = _whole(blocks, shown.type, outcome)
+                if whole is not None and not apart(shown.value, whole, allowed, beside):
+                    continue
+            words = said[wrong].replace(" whole", " ours").replace(" on devices", " JAX's")
+            return f"result {index}, {shown.type}, device {wrong}: {words}"
+        return ""
+
+
+def _where_finite(ours: Array, theirs: Array) -> Array:
+    """Theirs, and ours where either is infinite or no number."""
+    if ours.shape != theirs.shape or not unit(ours.dtype):
+        return theirs
+    finite = np.isfinite(comparable(ours)) & np.isfinite(comparable(theirs))
+    return np.where(finite, theirs, ours)
+
+
+def _whole(blocks: Sequence[Array], type: ArrayType, outcome: Outcome) -> Array | None:
+    """What the pieces add up to; `None` where they are no array."""
+    sizes = [range(axis.size or 1) for axis in outcome.mesh.axes]
+    places = list(itertools.product(*sizes))
+    try:
+        return read_back(dict(zip(places, blocks, strict=True)), stored(type), outcome.mesh)
+    except NotAFamily:
+        return None
+
+
+def _gradients(ours: Side, theirs: Side) -> str:
+    parts = []
+    for who, side in (("we", ours), ("JAX", theirs)):
+        if side.refusal is not None:
+            parts.append(f"{who} refuse{'s' if who == 'JAX' else ''}: {side.refusal.code}: {side.refusal.message}")
+    if not parts:
+        parts = [
+            f"result {at}: we say {mine}, JAX {other}"
+            for at, (mine, other) in enumerate(zip(ours.types, theirs.types, strict=False))
+            if not same(mine, other)
+        ]
+    return "; ".join(parts)
+
+
+def _seeds(types: Sequence[object]) -> list[ArrayType]:
+    found = [type.type if isinstance(type, Literal) else type for type in types]
+    return arrays([cotangent(type) for type in found if isinstance(type, ArrayType) and differentiable(type)])
+
+
+def _outputs(program: Program) -> list[Type]:
+    types = types_of(program)
+    found = [atom.type if isinstance(atom, Literal) else types[atom] for atom in program.outputs]
+    return [type for type in found if type is not None]
+
+
+def types_of(program: Program) -> dict[str, Type | None]:
+    """The type of each name of a body."""
+    found: dict[str, Type | None] = dict(
+        zip((*program.constants, *program.inputs), (*program.constant_types, *program.input_types), strict=True)
+    )
+    for equation in program.equations:
+        found.update(zip(equation.binders, equation.types, strict=True))
+    return found
+
+
+def cell_of(where: Watched, types: dict[str, Type | None], theirs: Verdict, ours: Verdict | None = None) -> Difference:
+    """An equation in its body as a cell of the matrix."""
+    equation = where.equation
+    operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
+    given = tuple(type for type in operands if isinstance(type, ArrayType))
+    asked = target(equation, types, where.mesh)
+    call = Call(equation.primitive, "", equation, given)
+    mine = ours or Verdict(tuple(type for type in equation.types if type is not None))
+    return Difference(call, where.mesh, Cell(given, asked), mine, theirs)
+
+
+def _transposed(difference: Difference) -> tuple[Difference, ...]:
+    """The cell of the transpose of a reshard."""
+    target, operands = difference.cell.target, difference.cell.operands
+    if difference.call.primitive != "reshard" or target is None:
+        return ()
+    cell = Cell(tuple(arrays([cotangent(target)])), arrays([cotangent(operands[0])])[0])
+    return (Difference(difference.call, difference.mesh, cell, difference.ours, difference.theirs),)
+
+
+def alone(equation: Equation, cell: Cell) -> Program:
+    """A program of one equation."""
+    names = [atom for atom in equation.inputs if not isinstance(atom, Literal)]
+    kept = dict(zip(names, cell.operands, strict=False))
+    return Program((), (), tuple(kept), tuple(kept.values()), (equation,), equation.binders)
+
+
+def modes(program: Program, mesh: Mesh) -> frozenset[str]:
+    """The modes of the meshes around a program and the bodies in it, as words."""
+    found, waiting = set(), [(program, mesh)]
+    while waiting:
+        one, around = waiting.pop()
+        found.add(modes_of(around))
+        for equation in one.equations:
+            inner = mesh_within(equation, around)
+            waiting += [(each, inner) for each in bodies_of(equation)]
+    return frozenset(found)

@@ -1,0 +1,370 @@
+"""A program as Python that JAX runs: each equation binds its primitive, each form calls JAX's own function for it.
+
+The file that comes out needs JAX alone. Under watch, every equation is evaluated by `step`, which is told its number,
+so that what JAX says of each, in bodies too, can be held against what we say.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from calculus.meshes import AxisMode, Mesh
+from calculus.programs import Atom, Braces, Call, Equation, Literal, Program, Programs, Real, Value, Word, body
+from calculus.types import DTYPES, ArrayType, Axes, Type, array_type
+
+NEWER: Final = jax.__version_info__ >= (0, 12)
+"""Whether this release has the parameters and casts of 0.12."""
+
+Path: TypeAlias = "tuple[tuple[int, int], ...]"
+"""Where an equation stands: of each equation around it, and then of itself, the number in its body, and the number of
+the body that is gone into (0 for itself)."""
+
+_RESERVED: Final = frozenset(
+    {
+        *keyword.kwlist,
+        "np",
+        "on",
+        "bind",
+        "scan",
+        "full",
+        "scatter",
+        "while_loop",
+        "program",
+        "lax",
+        "jax",
+        "jnp",
+        "step",
+        "P",
+    }
+)
+
+#: what is computed to an accuracy that may be asked for
+_ACCURATE: Final = (
+    "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log1p", "logistic", "sin", "cos", "tan", "tanh",
+    *(("erfc", "log2") if NEWER else ()),
+)  # fmt: skip
+
+#: parameters that programs do not print, as this release names them
+_UNPRINTED: Final[dict[str, dict[str, str]]] = {
+    **{key: {"accuracy": "None"} for key in _ACCURATE},
+    "dot_general": {"precision": "None", "preferred_element_type": "None", "out_sharding": "None"},
+    "convert_element_type": {"sharding": "None"},
+    "broadcast_in_dim": {"broadcast_dimensions": "()"},
+    "mul": {"out_dtype": "None"},
+}
+
+#: parameters that our programs may print, and the primitive does not have
+_PRINTED_ALONE: Final = {
+    "reduce_prod": ("out_sharding",),
+    **({} if NEWER else dict.fromkeys(("reduce_max", "reduce_min"), ("out_sharding",))),
+    **dict.fromkeys(
+        ("scatter", *(f"scatter-{name}" for name in ("add", "sub", "mul", "min", "max"))),
+        ("update_jaxpr", "update_consts"),
+    ),
+    **dict.fromkeys(("all_gather_invariant", "all_gather_reduced", "unreduced_reduce_scatter"), ("axis_index_groups",)),
+}
+
+_DTYPE: Final = frozenset({"new_dtype", "dtype", "index_dtype", "preferred_element_type"})
+
+
+class Unwritten(Exception):
+    """A construct that is not written as Python here. The message names it."""
+
+
+class Watched(NamedTuple):
+    """An equation that is watched: where it stands, itself, and the mesh around it."""
+
+    path: Path
+    equation: Equation
+    mesh: Mesh
+
+
+@dataclass(slots=True)
+class Python:
+    """A program as Python: the text of its function, `program`, and what is watched in it, by number."""
+
+    lines: list[str] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
+    bodies: int = 0
+
+    @property
+    def text(self) -> str:
+        """The function alone."""
+        return "\n".join(self.lines) + "\n"
+
+
+def as_python(program: Program, mesh: Mesh, watch: bool = False) -> Python:
+    """The function of a program. Raises `Unwritten`."""
+    made = Python()
+    _function(made, "program", program, mesh, 0, () if watch else None)
+    return made
+
+
+def _function(made: Python, name: str, program: Program, mesh: Mesh, depth: int, path: Path | None) -> None:
+    indent = "    " * depth
+    made.lines.append(f"{indent}def {name}({', '.join(map(_name, (*program.constants, *program.inputs)))}):")
+    types: dict[str, Type | None] = dict(
+        zip((*program.constants, *program.inputs), (*program.constant_types, *program.input_types), strict=True)
+    )
+    for at, equation in enumerate(program.equations):
+        here = None if path is None else (*path, (at, 0))
+        inside = _bodies(made, equation, mesh, depth + 1, None if path is None else (*path, (at, 0)))
+        text = _expression(equation, inside, types, mesh)
+        if here is not None:
+            made.watched.append(Watched(here, equation, mesh))
+            text = f"step({len(made.watched) - 1}, lambda: {text})"
+        binders = [_name(one) for one in equation.binders]
+        left = ", ".join(binders) + ("," if len(binders) == 1 and _several(equation) else "")
+        comment = "" if path is not None else "  # " + ", ".join(map(str, equation.types))
+        made.lines.append(f"{indent}    {left} = {text}{comment}" if binders else f"{indent}    {text}")
+        types.update(zip(equation.binders, equation.types, strict=True))
+    ends = ", ".join(_atom(one) for one in program.outputs)
+    made.lines.append(f"{indent}    return ({ends}{',' if len(program.outputs) == 1 else ''})")
+
+
+def _bodies(made: Python, equation: Equation, mesh: Mesh, depth: int, path: Path | None) -> list[str]:
+    """The names of the functions that the bodies of an equation are, after they are written."""
+    names = []
+    inner = mesh_within(equation, mesh)
+    for number, program in enumerate(bodies_of(equation)):
+        made.bodies += 1
+        names.append(f"body{made.bodies}")
+        deeper = None if path is None else (*path[:-1], (path[-1][0], number))
+        _function(made, names[-1], program, inner, depth, deeper)
+    return names
+
+
+def bodies_of(equation: Equation) -> list[Program]:
+    """The bodies of an equation that run as such, in the order of its parameters."""
+    if equation.primitive not in FORMS:
+        return []
+    found = []
+    for _, value in equation.parameters.items_in_order:
+        for item in value.items if isinstance(value, Programs) else (value,):
+            inner = body(item)
+            if inner is not None:
+                found.append(inner)
+    return found
+
+
+def mesh_within(equation: Equation, mesh: Mesh) -> Mesh:
+    """The mesh around the bodies of an equation."""
+    if equation.primitive != "shard_map":
+        return mesh
+    return mesh.with_modes(dict.fromkeys(_axes(equation.parameters["newly_manual_axes"]), AxisMode.MANUAL), True)
+
+
+def _axes(value: Value) -> Axes:
+    (braces,) = value.arguments if isinstance(value, Call) else (value,)
+    assert isinstance(braces, Braces)
+    return tuple(str(axis) for axis in braces.items)
+
+
+FORMS: Final = frozenset({"jit", "checkpoint", "scan", "while", "cond", "shard_map"})
+
+
+def _several(equation: Equation) -> bool:
+    return equation.primitive in FORMS
+
+
+def _expression(equation: Equation, inside: Sequence[str], types: Mapping[str, Type | None], mesh: Mesh) -> str:
+    name, rows = equation.primitive, equation.parameters
+    operands = _operands(equation, types)
+    if name in FORMS:
+        return _WRITTEN[name](equation, list(inside), operands)
+    if name == "reshard":
+        return f"jax.sharding.reshard({operands[0]}, {_asked(equation.types[0], mesh)})"
+    left = _PRINTED_ALONE.get(name, ())
+    said = {key: value(one, key) for key, one in rows.items_in_order if key not in left}
+    said = {**_UNPRINTED.get(name, {}), **said}
+    result = equation.types[0] if equation.types else None
+    goal = target(equation, types, mesh)
+    if name == "broadcast_in_dim":
+        assert isinstance(result, ArrayType)
+        if isinstance(equation.inputs[0], Literal):
+            return _full(number(equation.inputs[0]), result, mesh)
+        said["shape"] = repr(tuple(result.shape))
+        said["sharding"] = "None" if goal is None else f"on({_asked(goal, mesh)})"
+    if name == "dot_general" and goal is not None:
+        said["out_sharding"] = f"on({_asked(goal, mesh)})"
+    tool = "scatter" if name.startswith("scatter") else "bind"
+    return f"{tool}({', '.join([repr(name), *operands, *(f'{key}={text}' for key, text in said.items())])})"
+
+
+def _operands(equation: Equation, types: Mapping[str, Type | None]) -> list[str]:
+    """The operands of an equation. A literal beside what varies is told to vary, as JAX's functions do for it."""
+    given = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
+    axes = tuple(dict.fromkeys(axis for type in given if isinstance(type, ArrayType) for axis in type.varying))
+    if not axes or equation.primitive in FORMS:
+        return [_atom(one) for one in equation.inputs]
+    return [
+        f"bind('pvary', {_atom(one)}, axes={axes})" if isinstance(one, Literal) else _atom(one)
+        for one in equation.inputs
+    ]
+
+
+def _full(number: str, type: ArrayType, mesh: Mesh) -> str:
+    """A number everywhere, at a type."""
+    manual = {axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL}
+    (unreduced, free), (reduced, kept) = (
+        tuple(tuple(axis for axis in axes if (axis in manual) is inside) for inside in (True, False))
+        for axes in (type.unreduced, type.reduced)
+    )
+    lies = array_type(type.dtype, type.shape, type.axes, (), free, kept)
+    spec = spec_of(lies) if lies.sharded or free or kept else "None"
+    return f"full({number}, {tuple(type.shape)}, {spec}, {type.varying}, {unreduced}, {reduced})"
+
+
+def target(equation: Equation, types: Mapping[str, Type | None], mesh: Mesh) -> ArrayType | None:
+    """The type that an equation asks its result to have; `None` where it asks for none."""
+    result = equation.types[0] if equation.types else None
+    if not isinstance(result, ArrayType):
+        return None
+    given = [types.get(atom) if not isinstance(atom, Literal) else atom.type for atom in equation.inputs]
+    if equation.primitive == "broadcast_in_dim":
+        return None if _lies(given[0], mesh) == _lies(result, mesh) else result
+    if equation.primitive == "dot_general":
+        contracted: tuple[tuple[int, ...], ...] = equation.parameters["dimension_numbers"][0]  # type: ignore[index, assignment]
+        for type, dims in zip(given, contracted, strict=True):
+            if isinstance(type, ArrayType) and any(type.axes[dim] for dim in dims):
+                return result
+        return None
+    if equation.primitive == "reshard":
+        return result
+    asked = any(equation.parameters.get(name) is not None for name in ("out_sharding", "sharding"))
+    return result if asked else None
+
+
+def _lies(type: Type | None, mesh: Mesh) -> set[tuple[str, str]]:
+    """The state of a type along each explicit axis along which it is not replicated."""
+    explicit = [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT]
+    return {(axis, type.state(axis)) for axis in explicit if isinstance(type, ArrayType)} - {(a, "N") for a in explicit}
+
+
+# --- forms ------------------------------------------------------------------------------------------------------------
+
+
+def _jit(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    return f"jax.jit({inside[0]})({', '.join(operands)})"
+
+
+def _checkpoint(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    if equation.parameters["policy"] is not None:
+        raise Unwritten("a policy of checkpoint")
+    return f"jax.checkpoint({inside[0]})({', '.join(operands)})"
+
+
+def _scan(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    rows = equation.parameters
+    held, carries, _ = (len(part) for part in rows["ft_in"])  # type: ignore[union-attr, arg-type]
+    parts = [operands[:held], operands[held : held + carries], operands[held + carries :]]
+    lists = ", ".join(f"[{', '.join(part)}]" for part in parts)
+    return f"scan({inside[0]}, {lists}, length={rows['length']}, reverse={rows['reverse']}, unroll={rows['unroll']})"
+
+
+def _while(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    rows = equation.parameters
+    known, held = int(rows["cond_nconsts"]), int(rows["body_nconsts"])  # type: ignore[arg-type]
+    order = [key for key, one in rows.items_in_order if body(one) is not None]
+    until, each = (inside[order.index(key)] for key in ("cond_jaxpr", "body_jaxpr"))
+    parts = [operands[:known], operands[known : known + held], operands[known + held :]]
+    lists = [f"[{', '.join(part)}]" for part in parts]
+    return f"while_loop({until}, {lists[0]}, {each}, {lists[1]}, {lists[2]})"
+
+
+def _cond(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    return f"lax.switch({operands[0]}, [{', '.join(inside)}], {', '.join(operands[1:])})"
+
+
+def _shard_map(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    rows = equation.parameters
+    ins, outs = (f"({''.join(f'{_spec(one)}, ' for one in rows[key])})" for key in ("in_specs", "out_specs"))  # type: ignore[union-attr]
+    axes = _axes(rows["newly_manual_axes"])
+    how = f"in_specs={ins}, out_specs={outs}, axis_names={set(axes)!r}"
+    return f"jax.shard_map({inside[0]}, {how})({', '.join(operands)})"
+
+
+_WRITTEN: Final = {
+    "jit": _jit, "checkpoint": _checkpoint, "scan": _scan, "while": _while, "cond": _cond, "shard_map": _shard_map,
+}  # fmt: skip
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _name(name: str) -> str:
+    return f"{name}_" if name in _RESERVED else name.replace("%", "v")
+
+
+def _atom(atom: Atom) -> str:
+    return number(atom) if isinstance(atom, Literal) else _name(atom)
+
+
+def number(literal: Literal) -> str:
+    """A literal as a number of its dtype."""
+    dtype = literal.type.dtype if isinstance(literal.type, ArrayType) else "f32"
+    text = literal.text if literal.text not in ("inf", "-inf", "nan") else f"float({literal.text!r})"
+    name = DTYPES[dtype][0]
+    if not hasattr(np, name):
+        return f"jnp.{name}({text})"
+    return f"np.{name if name != 'bool' else 'bool_'}({text})"
+
+
+def value(value: Value, key: str = "") -> str:
+    """A parameter as a Python expression. Raises `Unwritten`."""
+    if isinstance(value, Word):
+        if key in _DTYPE:
+            return f"jnp.dtype({str(value)!r})"
+        if value.startswith("GatherScatterMode."):
+            return f"lax.{value}"
+        raise Unwritten(f"{key}={value}")
+    if isinstance(value, Real):
+        return f"float({str(value)!r})"
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return f"({''.join(f'{_inner(one)}, ' for one in value)})"
+    if isinstance(value, Call):
+        if value.name == "NamedSharding":
+            return f"on({_spec(value.keyword('spec'))})"
+        if value.name == "P":
+            return _spec(value)
+        parts = [_inner(one) for one in value.arguments]
+        parts += [f"{name}={_inner(one)}" for name, one in value.keywords]
+        return f"lax.{value.name}({', '.join(parts)})"
+    raise Unwritten(f"{key}={value}")
+
+
+def _inner(one: Value) -> str:
+    return value(one)
+
+
+def _spec(spec: Value) -> str:
+    assert isinstance(spec, Call)
+    parts = [value(one) for one in spec.arguments]
+    for key, one in spec.keywords:
+        if isinstance(one, Braces):
+            parts.append(f"{key}={{{', '.join(map(repr, one.items))}}}")
+        elif one != "sum":
+            raise Unwritten(f"{key}={one}")
+    return f"P({', '.join(parts)})"
+
+
+def spec_of(type: Type | None) -> str:
+    """The spec of a type."""
+    from calculus.building import partition_spec
+
+    assert isinstance(type, ArrayType)
+    return _spec(partition_spec(type.axes, type.unreduced, type.reduced))
+
+
+def _asked(type: Type | None, mesh: Mesh) -> str:
+    """The spec that asks for a type: of manual axes there is nothing to ask."""
+    assert isinstance(type, ArrayType)
+    return spec_of(type.without([axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL]))
