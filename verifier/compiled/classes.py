@@ -125,14 +125,16 @@ SEARCHED: Final = Class(
     "estimate",
     ALWAYS,
     "The types do not determine what moves, and the price is marked `estimate`: whatever is compiled from the "
-    "lines of that equation, in its loops, over its axes or others of their sizes, along which devices may be "
-    "renumbered.",
+    "line of that equation, or of the one that made its operand, in its loops, over its axes or others of their "
+    "sizes, along which devices may be renumbered.",
 )
 CHOSEN: Final = Class(
     "chosen by the compiler",
     ALWAYS,
-    "The axes are automatic there and the types say so: whatever is compiled over them, in those loops.",
+    "The axes are automatic there and the types say so: whatever is compiled from those lines over these axes, in "
+    "those loops.",
 )
+
 CLASSES: Final = (
     SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, CONSTANT, WIDENED, NARROWED, PADDED, RING, TURNED,
     RENUMBERED, SPREAD, SEARCHED, CHOSEN,

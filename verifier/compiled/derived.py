@@ -36,7 +36,7 @@ class Said:
     the loops around it, the innermost first, its result is only added to what is carried, or stacked; and how many of
     it are stacked. terms: the additions that its result goes into, by identity. source: what is moved, so that two with
     the same source move one value; `None` where that is not known. site: which equation it is of, reached how; no two
-    have the same.
+    have the same. made: the innermost line of what made the operand, after which a compiler may name the collective.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class Said:
     terms: frozenset[int] = frozenset()
     source: object = None
     site: object = None
+    made: tuple[Frame, ...] = ()
 
     @property
     def times(self) -> int | None:
@@ -88,6 +89,10 @@ def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place) -> Iterat
         near.dtype, loops, frames, where, value, near.invariant, near.constant, near.masked, near.onward.cut,
         (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source,
     )  # fmt: skip
+    if near.maker is not None:
+        checked, _ = charge.sites[-1]
+        maker = replace(charge, sites=(*charge.sites[:-1], (checked, near.maker)))
+        one = replace(one, made=place(maker)[0][:1])
     once = product(loops)
     ways = 1 if charge.times is None or not once else charge.times // once
     for around, copies in _unrolled(charge):
@@ -139,7 +144,14 @@ class Surroundings:
         moved = self._type(self._moved) if self._moved is not None else next(iter(charge.equation.types), None)
         self.dtype = moved.dtype if isinstance(moved, ArrayType) else ""
         self.masked = self._masked()
+        self.maker = self._maker()
         self.onward = Onward(charge)
+
+    def _maker(self) -> int | None:
+        """The place of the equation that made the operand, in the same body."""
+        checked, _ = self._sites[-1]
+        places = (at for at, one in enumerate(checked.program.equations) if self._moved in one.binders)
+        return next(places, None) if isinstance(self._moved, str) else None
 
     def _type(self, atom: Atom) -> Type | None:
         checked, _ = self._sites[-1]

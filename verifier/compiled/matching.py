@@ -366,7 +366,7 @@ def _open(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
     groups: dict[tuple[tuple[Frame, ...], Loops], list[Said]] = {}
     for one in found.said:
         if one.exactness == exactness:
-            groups.setdefault((one.frames[:1], one.loops), []).append(one)
+            groups.setdefault((one.frames[:1] and one.frames[:1] + one.made, one.loops), []).append(one)
     for (lines, loops), those in groups.items():
         axes = {axis for one in those for axis in one.axes}
         if class_ is SEARCHED:

@@ -15,8 +15,9 @@ from jax.sharding import PartitionSpec as P
 
 from grammar.meshes import parse_meshes
 from verifier.cli import main
-from verifier.compiled.matching import matched
-from verifier.compiled.reading import read
+from verifier.compiled.derived import Said
+from verifier.compiled.matching import Matching, matched
+from verifier.compiled.reading import Moved, read
 from verifier.compiled.targets import CPU, PARTITIONED, RUN, NoCompiler, target
 from verifier.with_jax import compiling
 from verifier.with_jax.backward_programs import programs
@@ -78,6 +79,56 @@ def test_the_microbatch_steps_on_cpu_devices() -> None:
             for one in pairs] == [[("all-reduce", 192, [])], [("all-reduce", 64, [5, 3])]]  # fmt: skip
     assert all(pair["class"] is None and pair["same_line"] for one in pairs for pair in one)
     assert data["stages"][PARTITIONED]["unexplained"] == 0
+
+
+def both(mesh_text: str, function: Any, *arrays: tuple[tuple[int, ...], P]) -> tuple[list[Said], list[Moved], Matching]:
+    """What the types say of a function on CPU devices, what its partitioned program moves, and the two together."""
+    mesh = compiling.mesh_on(target(CPU), parse_meshes(mesh_text)[0])
+    given = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec)) for shape, spec in arrays]
+    made = compiling.trace_on(mesh, function, given, {})
+    (text,) = compile_(made, target(CPU), mesh, quick=True).texts.values()
+    said, moved = derived(made), read(text, dict(mesh.shape))
+    return said, moved, matched(said, moved, dict(mesh.shape))
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="the older release does not lower all of these")
+@pytest.mark.parametrize(
+    ("spec", "ended"),
+    [
+        (P(None, None), "XY"), (P("X", None), "XY"), (P(None, "X"), "XY"), (P("X", None, unreduced={"Y"}), "X"),
+        (P(("X", "Y"), None), "XY"), (P("X", "Y"), "XY"), (P(None, None, unreduced={"X"}), "Y"),
+        (P(("Y", "X"), None), "XY"),
+    ],
+)  # fmt: skip
+def test_every_axis_of_a_pending_sum_is_in_the_replica_groups(spec: P, ended: str) -> None:
+    """Case 21: a sum over two axes goes to a target on one, or on both, or stays pending along one."""
+
+    def contracted(a: Any, b: Any) -> Any:
+        pending = jnp.einsum("ij,jk->ik", a, b, out_sharding=P(None, None, unreduced={"X", "Y"}))
+        return jax.reshard(pending, spec)
+
+    said, moved, found = both("X=2, Y=2", contracted, ((4, 8), P(None, ("X", "Y"))), ((8, 4), P(("X", "Y"), None)))
+    assert {axis for one in moved if one.kind == "all-reduce" for axis in one.axes} == {*ended}
+    assert {axis for one in said for axis in one.axes} == {*ended}
+    assert not found.unexplained
+
+
+@pytest.mark.parametrize(("again", "gathers"), [(False, 2), (True, 4)])
+def test_how_often_a_fully_sharded_step_gathers(again: bool, gathers: int) -> None:
+    """Case 61: once for both passes, and once in each where the layer is computed again; two scatters."""
+
+    def layer(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.tanh(x @ w)
+
+    def loss(first: jax.Array, second: jax.Array, x: jax.Array) -> jax.Array:
+        step = jax.checkpoint(layer) if again else layer
+        return jnp.sum(step(second, step(first, x)) ** 2)
+
+    weight = (8, 8), P("X", None)
+    said, moved, found = both("X=4", jax.grad(loss, (0, 1)), weight, weight, weight)
+    assert [sum(one.kind == "all-gather" for one in side) for side in (said, moved)] == [gathers, gathers]
+    assert found.classes == {"reduced, then sliced": 2}
+    assert not found.unexplained
 
 
 def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
