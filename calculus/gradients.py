@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
-from calculus.linearization import differentiable, linearize
+from calculus.linearization import differentiable, differentiable_inputs, linearize
 from calculus.programs import Atom, Program
-from calculus.refusals import Place, Refused, refuse
+from calculus.refusals import Place, refuse
 from calculus.transposition import Transposer
 from calculus.types import ArrayType, Type
 
@@ -85,20 +85,7 @@ def _forward(
     """The forward program: the builder, the residuals and the results."""
     held = len(program.constants)
     types = _inputs(program)
-    for index in wrt:
-        try:
-            cotangent(types[held + index])  # there is one: nothing pends by max or min
-        except Refused as refused:
-            refused.refusal.place = Place("input", held + index)
-            raise
-        if not differentiable(types[held + index]):
-            raise refuse(
-                "no-cotangent",
-                f"input {index} is {types[held + index]}",
-                because="only what changes continuously has a gradient",
-                help="differentiate with respect to floating inputs",
-                place=Place("input", held + index),
-            )
+    differentiable_inputs(types[held:], wrt, "gradient", held)
     nonzero = _chosen(program, wrt)
     linearized = linearize(bench, bench.checker.scope, program, nonzero)
     builder = Builder(bench, bench.checker.scope)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from calculus.building import Builder, Workbench
-from calculus.cotangents import cotangent
 from calculus.gradients import vjp
-from calculus.linearization import Linearized, differentiable, linearize
+from calculus.linearization import Linearized, differentiable, differentiable_inputs, linearize
 from calculus.programs import Atom, Equation, Program, Reference, Value, Variable, Word, bodies
 from calculus.pruning import pruned
 from calculus.refusals import Place, Refused, refuse
@@ -35,20 +34,7 @@ def linearization(program: Program, bench: Workbench, wrt: Sequence[int]) -> Lin
     scope, held = bench.checker.scope, len(program.constants)
     found = linearize(bench, scope, program, _flags(program, wrt))
     types = [type for type in (*program.constant_types, *program.input_types) if type is not None]
-    for index in wrt:
-        try:
-            cotangent(types[held + index])  # there is one: nothing pends by max or min
-        except Refused as refused:
-            refused.refusal.place = Place("input", held + index)
-            raise
-        if not differentiable(types[held + index]):
-            raise refuse(
-                "no-cotangent",
-                f"input {index} is {types[held + index]}",
-                because="only what changes continuously has a tangent",
-                help="linearize in floating inputs",
-                place=Place("input", held + index),
-            )
+    differentiable_inputs(types[held:], wrt, "tangent", held)
     found = _without_zeros(bench, found)
     linear = _linear(bench, program, found, wrt)
     whole = Builder(bench, scope)

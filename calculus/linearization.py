@@ -265,6 +265,26 @@ def differentiable(type: Type) -> bool:
     return isinstance(type, ArrayType) and cotangent_dtype(type.dtype) != "float0"
 
 
+def differentiable_inputs(types: Sequence[Type], wrt: Sequence[int], what: str, held: int) -> None:
+    """That these inputs (counted from 0, after `held` constants) have what is asked for, a tangent or a gradient.
+    Refuses `no-cotangent`."""
+    for index in wrt:
+        place = Place("input", held + index)
+        try:
+            cotangent(types[index])  # there is one: nothing pends by max or min
+        except Refused as refused:
+            refused.refusal.place = place
+            raise
+        if not differentiable(types[index]):
+            raise refuse(
+                "no-cotangent",
+                f"input {index} is {types[index]}",
+                because=f"only what changes continuously has a {what}",
+                help="differentiate with respect to floating inputs",
+                place=place,
+            )
+
+
 def linearize(bench: Workbench, scope: Scope, program: Program, nonzero: Sequence[bool]) -> Linearized:
     """A program linearized in the inputs that have a tangent (constants first); done once for each body. Refuses what
     has no derivative that is written, `no-cotangent` where a pending maximum or minimum is on the way."""
@@ -325,4 +345,14 @@ def _bound(type: Type | None, index: int) -> Type:
 
 Rule: TypeAlias = Callable[[Linearizer, Equation, Sequence[Atom], Sequence[Tangent]], Pushed]
 
-__all__: Final = ["Linearized", "Linearizer", "Pushed", "Rule", "Tangent", "differentiable", "finish", "linearize"]
+__all__: Final = [
+    "Linearized",
+    "Linearizer",
+    "Pushed",
+    "Rule",
+    "Tangent",
+    "differentiable",
+    "differentiable_inputs",
+    "finish",
+    "linearize",
+]
