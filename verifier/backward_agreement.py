@@ -87,7 +87,8 @@ class Comparison(NamedTuple):
 
 @dataclass
 class Agreement:
-    """What a run finds. untraced: the functions that JAX itself refuses, with what it says. entries: those of the
+    """What a run finds. untraced: the functions that JAX itself refuses, with what it says. beside: texts that are not
+    compared, and why. entries: those of the
     ledger that speak of this release. covered: the differences of each, by number. idle: entries that should cover
     programs, and cover none."""
 
@@ -95,6 +96,7 @@ class Agreement:
     entries: Sequence[Entry] = ()
     compared: list[Comparison] = field(default_factory=list)
     untraced: dict[str, str] = field(default_factory=dict)
+    beside: dict[str, str] = field(default_factory=dict)
     covered: dict[int, list[Comparison]] = field(default_factory=dict)
     unexplained: list[Comparison] = field(default_factory=list)
     idle: list[Entry] = field(default_factory=list)
@@ -132,24 +134,33 @@ def compare(
     names: Sequence[str] = (),
     entries: Sequence[Entry] | None = None,
     progress: Callable[[str], None] = lambda name: None,
+    meshes: Sequence[Mesh] = (),
 ) -> Agreement:
-    """Compare. names: of programs or of rooms of them, or targets (`package.module:factory`); without any, all.
+    """Compare. names: of programs or of rooms of them, texts (`FILE.jaxpr`, on `meshes` or those that they say), or
+    targets (`package.module:factory`); without any, all.
 
     Opens the door to JAX. Raises `BadLedger`, `UnknownProgram`, and `BadFactory` for a target that leads nowhere.
     """
     from verifier.with_jax.backward_programs import chosen
     from verifier.with_jax.gradients import VERSION
+    from verifier.with_jax.python import Unwritten
 
     started = time.monotonic()
     every = ledger() if entries is None else entries
     speaking = [entry for entry in every if VERSION in entry.versions] or every
     found = Agreement(VERSION, speaking)
-    for name, make in chosen(names):
+    for name, make in chosen(names, meshes):
         progress(name)
         try:
             traced = make()
-        except ImportError:
+        except (ImportError, OSError):
             raise
+        except Refused as refused:
+            found.beside[name] = f"{refused.refusal.code}: {refused.refusal.message}"
+            continue
+        except Unwritten as error:
+            found.beside[name] = f"JAX's Python for {error} is not written"
+            continue
         except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
             found.untraced[name] = _said(error).message
             continue
@@ -232,6 +243,8 @@ def lines(found: Agreement) -> Iterator[str]:
     yield f"  neither       {len(found.neither):>7,}  side differentiates"
     yield f"  in the ledger {explained:>7,}"
     yield f"  unexplained   {len(found.unexplained):>7,}"
+    for name, why in found.beside.items():
+        yield f"  not compared: {name}: {why}"
     if found.untraced:
         yield f"  Besides, JAX refuses {count(len(found.untraced), 'function')} itself: there is nothing to derive."
     shown = [(entry, len(found.covered[entry.number])) for entry in found.entries if found.covered[entry.number]]
@@ -283,6 +296,7 @@ def as_data(found: Agreement) -> dict[str, Any]:
             one.name: {"ours": _worded(one.ours.refusal), "jax": _worded(one.theirs.refusal)} for one in found.neither
         },
         "untraced": found.untraced,
+        "not compared": found.beside,
         "seconds": round(found.seconds, 1),
         "entries": [
             {

@@ -25,7 +25,7 @@ from verifier.commands.target import compare_on
 )
 @click.option(
     "--program", "programs", multiple=True, metavar="NAME",
-    help="Only this program, the programs of this room, or package.module:factory. Repeat it for several.",
+    help="Only this program, the programs of this room, FILE.jaxpr, or package.module:factory. Repeat it for several.",
 )  # fmt: skip
 @click.option("--target", metavar="cpu|tpu:v5p:16x16x16", help="Compare what XLA compiles for this target.")
 @mesh_option
@@ -59,6 +59,7 @@ def agree(
     from the program that JAX prints of it. Ours, checked by our checker, must communicate what our checker finds in the
     program that jax.grad (or, where the result is no lone number, jax.vjp) prints: the same kinds, axes and bytes, as
     often, whatever the order; and give gradients of the same types. Mostly it is the same program besides.
+    The program of a text, --program FILE.jaxpr, is handed to JAX as Python; --mesh says its mesh, where it does not.
 
     --programs draws well-typed programs, on meshes of one to three axes, with loops, choices, calls and per-device code
     in each other. Every equation must have the type in JAX that it has here; run on CPU devices, and by our own
@@ -84,8 +85,10 @@ def agree(
     """
     if (matrix, backward, drawn is not None, target is not None).count(True) != 1:
         raise click.UsageError("say what to compare: --matrix, --backward, --programs or --target")
-    if target is None and (functions or meshes):
-        raise click.UsageError("functions and --mesh are for --target")
+    if target is None and functions:
+        raise click.UsageError("functions are for --target")
+    if meshes and target is None and not any(name.endswith(".jaxpr") for name in programs):
+        raise click.UsageError("--mesh is for --target, and for texts of --program")
     if programs and not backward:
         raise click.UsageError("--program is one of --backward")
     if primitives and not matrix:
@@ -97,7 +100,7 @@ def agree(
     elif drawn is not None:
         clean, text, found = _drawn(drawn, seed)
     else:
-        clean, text, found = _backward(programs) if backward else _matrix(primitives)
+        clean, text, found = _backward(programs, meshes) if backward else _matrix(primitives)
     say([json.dumps(found, indent=2)] if as_data else text)
     ctx.exit(0 if clean else 1)
 
@@ -115,19 +118,21 @@ def _matrix(primitives: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, A
     return not (found.unexplained or found.idle), lines(found), as_data(found)
 
 
-def _backward(programs: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, Any]]:
+def _backward(programs: Sequence[str], meshes: Sequence[Mesh]) -> tuple[bool, Iterable[str], dict[str, Any]]:
     """Whether a run over derivatives is explained, as text and as data."""
     from verifier.backward_agreement import UnknownProgram, as_data, compare, lines
     from verifier.factories import BadFactory
 
     try:
         with _comparing() as show:
-            found = compare(programs, progress=show)
+            found = compare(programs, progress=show, meshes=meshes)
+    except OSError as error:
+        raise Misused(f"{error.filename} cannot be read: {error.strerror}") from error
     except UnknownProgram as error:
         raise click.UsageError(f"there is no program {near(str(error), error.known)}") from error
     except BadFactory as error:
         raise Misused(str(error)) from error
-    return not (found.unexplained or found.idle), lines(found), as_data(found)
+    return not (found.unexplained or found.idle or found.beside), lines(found), as_data(found)
 
 
 def _drawn(programs: int, seed: int | None) -> tuple[bool, Iterable[str], dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
+from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Atom, Braces, Call, Equation, Literal, Program, Programs, Real, Value, Word, body
 from calculus.types import DTYPES, ArrayType, Axes, Type, array_type
@@ -157,7 +158,8 @@ def mesh_within(equation: Equation, mesh: Mesh) -> Mesh:
     """The mesh around the bodies of an equation."""
     if equation.primitive != "shard_map":
         return mesh
-    return mesh.with_modes(dict.fromkeys(_axes(equation.parameters["newly_manual_axes"]), AxisMode.MANUAL), True)
+    tracked = equation.parameters.get("check_vma") is not False
+    return mesh.with_modes(dict.fromkeys(_axes(equation.parameters["newly_manual_axes"]), AxisMode.MANUAL), tracked)
 
 
 def _axes(value: Value) -> Axes:
@@ -262,10 +264,13 @@ def _checkpoint(equation: Equation, inside: list[str], operands: list[str]) -> s
 
 def _scan(equation: Equation, inside: list[str], operands: list[str]) -> str:
     rows = equation.parameters
-    held, carries, _ = (len(part) for part in rows["ft_in"])  # type: ignore[union-attr, arg-type]
+    held, carries = scan_parts(rows, len(operands), len(equation.binders))
     parts = [operands[:held], operands[held : held + carries], operands[held + carries :]]
     lists = ", ".join(f"[{', '.join(part)}]" for part in parts)
-    return f"scan({inside[0]}, {lists}, length={rows['length']}, reverse={rows['reverse']}, unroll={rows['unroll']})"
+    how = ", ".join(
+        f"{name}={rows.get(name, plain)}" for name, plain in (("length", None), ("reverse", False), ("unroll", 1))
+    )
+    return f"scan({inside[0]}, {lists}, {how})"
 
 
 def _while(equation: Equation, inside: list[str], operands: list[str]) -> str:
@@ -286,7 +291,7 @@ def _shard_map(equation: Equation, inside: list[str], operands: list[str]) -> st
     rows = equation.parameters
     ins, outs = (f"({''.join(f'{_spec(one)}, ' for one in rows[key])})" for key in ("in_specs", "out_specs"))  # type: ignore[union-attr]
     axes = _axes(rows["newly_manual_axes"])
-    how = f"in_specs={ins}, out_specs={outs}, axis_names={set(axes)!r}"
+    how = f"in_specs={ins}, out_specs={outs}, axis_names={set(axes)!r}, check_vma={rows.get('check_vma', True)}"
     return f"jax.shard_map({inside[0]}, {how})({', '.join(operands)})"
 
 
@@ -310,6 +315,8 @@ def number(literal: Literal) -> str:
     """A literal as a number of its dtype."""
     dtype = literal.type.dtype if isinstance(literal.type, ArrayType) else "f32"
     text = literal.text if literal.text not in ("inf", "-inf", "nan") else f"float({literal.text!r})"
+    if dtype == "float0":
+        return "np.zeros((), jax.dtypes.float0)"
     name = DTYPES[dtype][0]
     if not hasattr(np, name):
         return f"jnp.{name}({text})"
@@ -321,7 +328,7 @@ def value(value: Value, key: str = "") -> str:
     if isinstance(value, Word):
         if key in _DTYPE:
             return f"jnp.dtype({str(value)!r})"
-        if value.startswith("GatherScatterMode."):
+        if value.startswith(("GatherScatterMode.", "Precision.")):
             return f"lax.{value}"
         raise Unwritten(f"{key}={value}")
     if isinstance(value, Real):
@@ -337,7 +344,7 @@ def value(value: Value, key: str = "") -> str:
             return _spec(value)
         parts = [_inner(one) for one in value.arguments]
         parts += [f"{name}={_inner(one)}" for name, one in value.keywords]
-        return f"lax.{value.name}({', '.join(parts)})"
+        return f"{'' if value.name.startswith('np.') else 'lax.'}{value.name}({', '.join(parts)})"
     raise Unwritten(f"{key}={value}")
 
 

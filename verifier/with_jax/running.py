@@ -51,6 +51,14 @@ def _names() -> dict[str, Any]:
 _TOOLS: Final[dict[str, Any]] = {}
 
 
+def callable_of(program: Program, mesh: Mesh) -> Callable[..., Any]:
+    """A program as a function of JAX's, constants first. Raises `Unwritten`."""
+    names = _names()
+    exec(as_python(program, mesh).text, names)
+    function: Callable[..., Any] = names["program"]
+    return function
+
+
 def _refusal(error: Exception) -> Verdict:
     name = type(error).__name__
     said = " ".join(str(error).partition("\n---")[0].split())[:400]

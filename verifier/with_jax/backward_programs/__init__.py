@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from calculus.meshes import Mesh
 from verifier.backward_agreement import UnknownProgram
 from verifier.factories import is_target, made_by
 from verifier.with_jax.backward_programs.documented import documented
@@ -14,6 +15,7 @@ from verifier.with_jax.backward_programs.families import families
 from verifier.with_jax.backward_programs.manual import manual
 from verifier.with_jax.backward_programs.matrices import matrices
 from verifier.with_jax.backward_programs.operations import operations
+from verifier.with_jax.backward_programs.printed import of_file
 from verifier.with_jax.backward_programs.transformer import transformers
 from verifier.with_jax.gradients import Sample, Traced, traced
 
@@ -35,12 +37,15 @@ def programs() -> Mapping[str, Callable[[], Sample]]:
     return {f"{room}/{name}": make for room, those in ROOMS.items() for name, make in those()}
 
 
-def chosen(names: Sequence[str]) -> Iterator[tuple[str, Make]]:
-    """The programs of these names: whole ones, rooms, or what a name begins with up to a space or parenthesis; or
-    targets. Without any, all. Raises `UnknownProgram`, and `BadFactory` for a target that leads nowhere."""
+def chosen(names: Sequence[str], meshes: Sequence[Mesh] = ()) -> Iterator[tuple[str, Make]]:
+    """The programs of these names: whole ones, rooms, or what a name begins with up to a space or parenthesis; texts
+    (`FILE.jaxpr`, on these meshes, or those that they say); or targets. Without any, all. Raises `UnknownProgram`, and
+    `BadFactory` for a target that leads nowhere."""
     every = programs()
     for name in names:
-        if is_target(name):
+        if name.endswith(".jaxpr"):
+            yield name, functools.partial(of_file, name, meshes)
+        elif is_target(name):
             yield name, functools.partial(_of_factory, made_by(name))
         elif not any(_begins(one, name) for one in every):
             raise UnknownProgram(name, [*every, *(one.partition("/")[2] for one in every)])

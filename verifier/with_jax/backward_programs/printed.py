@@ -1,0 +1,41 @@
+"""Programs that stand in texts: JAX runs them as Python, and differentiates that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from calculus.checking import Checker
+from calculus.meshes import Mesh
+from calculus.refusals import Refused
+from calculus.typed import typed
+from calculus.types import ArrayType, Type
+from grammar.read import read
+from verifier.texts import meshes_of
+from verifier.with_jax import meshes as jax_meshes
+from verifier.with_jax.gradients import Traced, traced
+from verifier.with_jax.probe import struct
+from verifier.with_jax.python import Unwritten
+from verifier.with_jax.running import callable_of
+
+
+def of_file(file: str, meshes: Sequence[Mesh] = ()) -> Traced:
+    """The program of a file, on the meshes that the caller gives, or the text says. Raises `Refused` where it is not
+    well typed, `Unwritten` where a construct is not written as Python, and what JAX raises."""
+    document = read(Path(file).read_text(encoding="utf-8"))
+    given = list(meshes) or meshes_of(document)
+    checker = Checker(given)
+    checked = checker.check(document.program)
+    if checker.refusals:
+        raise Refused(checker.refusals[0][0])
+    program = typed(checked)
+    mesh = given[0] if given else Mesh(())
+    where = jax_meshes.abstract(mesh)
+    inputs = [_array(type) for type in (*program.constant_types, *program.input_types)]
+    return traced(callable_of(program, mesh), [struct(type, where) for type in inputs], where)
+
+
+def _array(type: Type | None) -> ArrayType:
+    if not isinstance(type, ArrayType):
+        raise Unwritten(f"an input of type {type}")
+    return type
