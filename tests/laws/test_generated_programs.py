@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hypothesis import HealthCheck, given, settings
+
 from calculus.equivalence import difference
 from calculus.naming import tidy
 from calculus.primitives import TABLE
@@ -11,7 +13,9 @@ from calculus.types import ArrayType
 from grammar.print import print_document
 from grammar.read import read
 from tests.laws.programs import COUNT, bodies, cases, inside, types_of
+from tests.laws.strategies import programs
 from verifier.generated import drawn
+from verifier.generated.growing import Grown
 from verifier.generated.shrinking import shrunk
 from verifier.texts import check_text
 
@@ -90,3 +94,11 @@ def test_a_program_is_made_smaller_while_it_shows_something() -> None:
     assert [equation.primitive for equation in small.equations] == ["sin"]
     assert len(small.inputs) == len(small.outputs) == 1
     assert difference(small, small) == ""
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(one=programs())
+def test_what_hypothesis_draws_is_well_typed(one: Grown) -> None:
+    text = print_document(tidy(one.program))
+    report = check_text(text, [one.mesh], "it")
+    assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
