@@ -63,7 +63,7 @@ _UNPRINTED: Final[dict[str, dict[str, str]]] = {
 #: parameters that our programs may print, and the primitive does not have
 _PRINTED_ALONE: Final = {
     "reduce_prod": ("out_sharding",),
-    **({} if NEWER else dict.fromkeys(("reduce_max", "reduce_min"), ("out_sharding",))),
+    **({} if NEWER else {**dict.fromkeys(("reduce_max", "reduce_min"), ("out_sharding",)), "top_k": ("is_stable",)}),
     **dict.fromkeys(
         ("scatter", *(f"scatter-{name}" for name in ("add", "sub", "mul", "min", "max"))),
         ("update_jaxpr", "update_consts"),

@@ -61,8 +61,11 @@ def scatter(name, operand, indices, updates, **rows):
 
 
 def full(number, shape, spec, varying, unreduced, reduced):
-    number, sharding = jnp.asarray(number), None if spec is None else on(spec)
-    found = bind("broadcast_in_dim", number, shape=shape, broadcast_dimensions=(), sharding=sharding)
+    number = getattr(jnp, str(number.dtype).replace("bool", "bool_"))(number)
+    sharding = None if spec is None else on(spec)
+    found = number
+    if shape or spec is not None:
+        found = bind("broadcast_in_dim", number, shape=shape, broadcast_dimensions=(), sharding=sharding)
     if varying or unreduced:
         found = bind("pvary", found, axes=varying + unreduced)
     if unreduced:
