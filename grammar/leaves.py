@@ -161,10 +161,10 @@ _LEAF: Final = re.compile(
     r"|(0|-?[1-9][0-9]{0,17})(?![\w.+*<])"
     r"|(-?[0-9]++(?:\.[0-9]++(?:e[+-][0-9]++)?+|e[+-][0-9]++)|-?inf|nan)(?![\w.+*<(])"
     r"|'([^'\\\n\r]*+)'"
-    r"|([A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+)(?! \w)(\(?)"
+    r"|([A-Za-z_]\w*+(?: [\w.-]++)++)(?=[,)\]}])"
+    r"|([A-Za-z_]\w*+(?:\.[A-Za-z_]\w*+)*+)(\(?)"
     r"|([(\[{])"
-    r"|(<lambda>|\*)"
-    r"|([A-Za-z_]\w*+(?: [\w.-]++)++(?=[,)\]}]))",
+    r"|(<lambda>|\*)",
     re.ASCII,
 )
 _NUMBERS: Final = re.compile(r"((?:0|-?[1-9]\d{0,17})(?:, (?:0|-?[1-9]\d{0,17}))*+)(,?)([)\]}])", re.ASCII)
@@ -210,12 +210,12 @@ def value_at(text: str, start: int, depth: int = 0) -> tuple[Value, int]:
         return Real(matched[3]), end
     if which == 4:
         return matched[4], end
-    if which == 7:
-        return _sequence(text, end, matched[7], depth + 1)
-    if which in (8, 9):
+    if which == 8:
+        return _sequence(text, end, matched[8], depth + 1)
+    if which in (5, 9):
         return Word(matched[which]), end
-    name = matched[5]
-    if matched[6]:
+    name = matched[6]
+    if matched[7]:
         inside, latest = _LATEST.get(name, ("", None))
         if inside and text.startswith(inside, end):  # the same arguments, to their closing bracket
             return latest, end + len(inside)

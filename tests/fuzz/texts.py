@@ -154,6 +154,7 @@ TERMINALS: dict[str, list[str]] = {
     "TYPED": ["float32[3]", "f32[8@X,4]{U:Y}"],
     "ANGLES": ["<lambda>", "<function f.<locals>.<lambda> at 0x7f>"],
     "NAME": ["float32", "fry", "GatherScatterMode.CLIP", "f", "cpu"],
+    "WORDS": ["TPU v6 lite", "NVIDIA A100-SXM4-40GB"],
     "STAR": ["*"],
     "SPEC": ["P", "PartitionSpec"],
     "CALLEE": ["frozenset", "np.int64", "ShapedArray", "NamedSharding"],
