@@ -163,7 +163,9 @@ def _alike(scheme: Scheme, arrays: Sequence[ArrayType | None]) -> ArrayType | No
             found = type
         elif type.axes != found.axes or type.shape != found.shape:
             return None
-    return found if found is not None and len(found.shape) == len(scheme.sizes) and scheme.elementwise else None
+    if found is None or not scheme.elementwise or scheme.shape(scheme.results[0]) != found.shape:
+        return None
+    return found
 
 
 def _is(type: ArrayType, dtype: str, lists: Sequence[Axes], memory: str) -> bool:

@@ -33,7 +33,7 @@ def test_linear_time(name: str) -> None:
     trials, since other processes disturb."""
     n = max(50, 400 * SIZE // len(SHAPES[name](400)))
     small, large = SHAPES[name](n), SHAPES[name](4 * n)
-    answer(large)
+    answer(small)
     for _ in range(3):
         gc.collect()
         less, more = seconds(small), seconds(large)

@@ -95,6 +95,12 @@ def test_outputs(printed: str, outputs: list[str]) -> None:
     assert program.equations == ()
 
 
+def test_a_second_equation_on_a_line_may_begin_with_a_name_without_a_type() -> None:
+    """Types hold blanks where sizes are symbolic; what stands before `=` are names all the same."""
+    program = parse_document("{ lambda ; a:f32[b + 1]. let c = sin a; d e:f32[b + 1,2*s] = f c in (e,) }").program
+    assert [(one.primitive, one.binders) for one in program.equations] == [("sin", ("c",)), ("f", ("d", "e"))]
+
+
 def test_a_body_on_one_line() -> None:
     text = "{ lambda ; a:f32[]. let b:f32[] = sin a; in:f32[] = mul a b; c:f32[] = add in in in (c, in) }"
     program = parse_document(text).program

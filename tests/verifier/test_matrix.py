@@ -155,7 +155,11 @@ def test_the_command_fails_on_what_is_unexplained(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [((), "--matrix"), (("--matrix", "--primitive", "ng"), "did you mean neg?"), (("--mesh", "X=2"), "No such option")],
+    [
+        ((), "--matrix"),
+        (("--matrix", "--primitive", "ng"), "did you mean neg?"),
+        (("--meshes", "X=2"), "No such option"),
+    ],
 )
 def test_misuse(arguments: tuple[str, ...], says: str) -> None:
     result = run(*arguments)

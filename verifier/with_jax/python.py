@@ -316,7 +316,7 @@ def number(literal: Literal) -> str:
     dtype = literal.type.dtype if isinstance(literal.type, ArrayType) else "f32"
     text = literal.text if literal.text not in ("inf", "-inf", "nan") else f"float({literal.text!r})"
     if dtype == "float0":
-        return "np.zeros((), jax.dtypes.float0)"
+        raise Unwritten("a literal of float0")
     name = DTYPES[dtype][0]
     if not hasattr(np, name):
         return f"jnp.{name}({text})"

@@ -26,6 +26,7 @@ BESIDE = {
     "feat_cond_grad": "memory_space",
     "feat_device_put_copy": "ArrayCopySemantics",
     "feat_ffi": "float32[3]",
+    "feat_float0": "float0",
     "feat_pallas": "jaxpr",
     "feat_symbolic_dims": "4*b",
     "feat_symbolic_dims2": "b + 1",
