@@ -286,7 +286,8 @@ def at_revision(asked: Asked, revision: str, progress: Progress = lambda what: N
     from verifier.with_jax import own_primitive
 
     package = Path(own_primitive.folder())
-    root = _git(package, "rev-parse", "--show-toplevel")
+    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None  # not an environment inside one
+    root = _git(package, "rev-parse", "--show-toplevel") if tracked else None
     if root is None:
         raise Unusable(f"--since needs JAX from a git checkout; {package} is none")
     progress(f"the same in {revision}")
