@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from calculus.meshes import Mesh
-from verifier.commands.console import Misused, say
+from verifier.commands.console import Misused, say, with_jax
 from verifier.commands.options import json_option, mesh_option
 from verifier.commands.target import compare_on
 
@@ -111,7 +110,7 @@ def _matrix(primitives: Sequence[str]) -> tuple[bool, Iterable[str], dict[str, A
     from verifier.matrix import UnknownPrimitive, compare
 
     try:
-        with _comparing() as show:
+        with with_jax("comparing with JAX") as show:
             found = compare(primitives, progress=show)
     except UnknownPrimitive as error:
         raise click.UsageError(f"there is no sample call of {near(str(error), error.known)}") from error
@@ -124,7 +123,7 @@ def _backward(programs: Sequence[str], meshes: Sequence[Mesh]) -> tuple[bool, It
     from verifier.factories import BadFactory
 
     try:
-        with _comparing() as show:
+        with with_jax("comparing with JAX") as show:
             found = compare(programs, progress=show, meshes=meshes)
     except OSError as error:
         raise Misused(f"{error.filename} cannot be read: {error.strerror}") from error
@@ -142,24 +141,9 @@ def _drawn(programs: int, seed: int | None) -> tuple[bool, Iterable[str], dict[s
 
     from verifier.program_agreement import as_data, compare, lines
 
-    with _comparing() as show:
+    with with_jax("comparing with JAX") as show:
         found = compare(programs, random.randrange(10**6) if seed is None else seed, os.cpu_count() or 1, show)
     return not found.unexplained, lines(found), as_data(found)
-
-
-@contextlib.contextmanager
-def _comparing() -> Iterator[Callable[[str], None]]:
-    """Show what is being compared. What is missing or wrong on our side ends the command."""
-    from verifier.ledger import BadLedger
-    from verifier.progress import sign_of_life
-
-    try:
-        with sign_of_life("comparing with JAX") as show:
-            yield lambda what: show(f"comparing with JAX: {what}")
-    except BadLedger as error:
-        raise Misused(f"the ledger is wrong: {error}") from error
-    except ImportError as error:
-        raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
 
 
 def near(name: str, known: Sequence[str]) -> str:

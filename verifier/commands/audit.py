@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
-from verifier.commands.console import Misused, say
+from verifier.commands.console import Misused, say, with_jax
 from verifier.commands.options import json_option
 
 
@@ -96,7 +94,7 @@ def _audit(ctx: click.Context, primitives: tuple[str, ...], run: bool, as_data: 
     from verifier.matrix import UnknownPrimitive
 
     try:
-        with _asking() as show:
+        with with_jax("asking JAX") as show:
             found = audit.audit(primitives, run, show)
     except UnknownPrimitive as error:
         raise click.UsageError(f"there is no sample call of {near(str(error), error.known)}") from error
@@ -115,7 +113,7 @@ def _author(
 
     asked = author.Asked(name, declaration, kernel, operands, parameters)
     try:
-        with _asking() as show:
+        with with_jax("asking JAX") as show:
             found = author.examine(asked, run, show)
             before = author.at_revision(asked, since, show) if since else None
     except (author.Unusable, BadRules) as error:
@@ -127,18 +125,3 @@ def _author(
     else:
         say(author.test_method(found) if emit_test else author.lines(found))
     ctx.exit(0 if found.clean else 1)
-
-
-@contextlib.contextmanager
-def _asking() -> Iterator[Callable[[str], None]]:
-    """Show what is being asked. What is missing or wrong on our side ends the command."""
-    from verifier.ledger import BadLedger
-    from verifier.progress import sign_of_life
-
-    try:
-        with sign_of_life("asking JAX") as show:
-            yield lambda what: show(f"asking JAX: {what}")
-    except BadLedger as error:
-        raise Misused(f"the ledger is wrong: {error}") from error
-    except ImportError as error:
-        raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error

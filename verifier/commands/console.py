@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NoReturn, TextIO
 
 import click
@@ -96,3 +96,18 @@ def say(lines: Iterable[str]) -> None:
 
 
 _PLAIN: Final = str.maketrans("─│┌┬┐├┼┤└┴┘·×", "-|+++++++++,x")
+
+
+@contextlib.contextmanager
+def with_jax(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show what JAX is being asked. What is missing or wrong on our side ends the command."""
+    from verifier.ledger import BadLedger
+    from verifier.progress import sign_of_life
+
+    try:
+        with sign_of_life(doing) as show:
+            yield lambda what: show(f"{doing}: {what}")
+    except BadLedger as error:
+        raise Misused(f"the ledger is wrong: {error}") from error
+    except ImportError as error:
+        raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
