@@ -1,0 +1,1 @@
+"""Proofs: obligations, read from declarations or written for a theorem, and what the solver says of them."""

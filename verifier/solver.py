@@ -1,0 +1,147 @@
+"""The door to z3: what formulas are made of, and what the solver says of one.
+
+An answer is `proved`, `refuted` with a model, or `unknown`; *unknown* is never a pass. Before a goal is asked for its
+hypotheses are shown satisfiable: what follows from a contradiction is no theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import z3
+
+Term: TypeAlias = Any
+"""A term of the solver: an integer, a real number, an element of some sort."""
+Formula: TypeAlias = Any
+"""A term that is true or false."""
+
+And = z3.And
+Or = z3.Or
+Not = z3.Not
+Implies = z3.Implies
+If = z3.If
+Distinct = z3.Distinct
+ForAll = z3.ForAll
+Exists = z3.Exists
+Function = z3.Function
+Integer = z3.Int
+Integers = z3.Ints
+Number = z3.Real
+Numbers = z3.Reals
+Truth = z3.Bool
+Constant = z3.Const
+Sort = z3.DeclareSort
+INTEGERS: Final = z3.IntSort()
+NUMBERS: Final = z3.RealSort()
+TRUTHS: Final = z3.BoolSort()
+TRUE: Final = z3.BoolVal(True)
+FALSE: Final = z3.BoolVal(False)
+
+integer = z3.IntVal
+number = z3.RealVal
+fresh = z3.FreshConst
+fresh_function = z3.FreshFunction
+replaced = z3.substitute
+simplified = z3.simplify
+enumeration = z3.EnumSort
+datatype = z3.Datatype
+is_term = z3.is_expr
+
+PATIENCE: Final = 10_000
+"""Milliseconds that one query may take."""
+
+
+class Query(NamedTuple):
+    """A question to the solver. hypotheses: each with its name. goal: what is to follow from them. possible: the
+    question is not whether the goal follows, but whether there is a model of hypotheses and goal, which is shown."""
+
+    name: str
+    hypotheses: tuple[tuple[str, Formula], ...]
+    goal: Formula
+    possible: bool = False
+
+    def without(self, hypothesis: str) -> Query:
+        """The same question with one hypothesis left out. Raises `KeyError` where it has none of that name."""
+        if hypothesis not in dict(self.hypotheses):
+            raise KeyError(hypothesis)
+        return self._replace(hypotheses=tuple(one for one in self.hypotheses if one[0] != hypothesis))
+
+
+class Answer(NamedTuple):
+    """What the solver says. verdict: `proved`, `refuted`, `unknown`, or `vacuous` where the hypotheses contradict each
+    other. model: the values that refute the goal, or that show what is possible; by name. core: the names of the
+    hypotheses that the proof uses, where it was asked for."""
+
+    verdict: str
+    milliseconds: float
+    model: tuple[tuple[str, str], ...] = ()
+    why: str = ""
+    core: tuple[str, ...] = ()
+
+    @property
+    def proved(self) -> bool:
+        """Whether the answer is a proof."""
+        return self.verdict == "proved"
+
+
+def decide(query: Query, *, core: bool = False) -> Answer:
+    """Ask. `core`: also which hypotheses the proof uses."""
+    start = perf_counter()
+    solver = z3.Solver()
+    solver.set("timeout", PATIENCE)
+    for name, formula in query.hypotheses:
+        if core:
+            solver.assert_and_track(formula, name)
+        else:
+            solver.add(formula)
+    if query.possible:
+        solver.add(query.goal)
+        said = solver.check()
+        found = _model(solver) if said == z3.sat else ()
+        used = tuple(sorted(map(str, solver.unsat_core()))) if core and said == z3.unsat else ()
+        verdict = {z3.sat: "proved", z3.unsat: "refuted"}.get(said, "unknown")
+        return Answer(verdict, _since(start), found, _why(solver, said), used)
+    if query.hypotheses:
+        said = solver.check()
+        if said != z3.sat:
+            verdict = "vacuous" if said == z3.unsat else "unknown"
+            return Answer(verdict, _since(start), why=_why(solver, said) or "the hypotheses contradict each other")
+    solver.add(z3.Not(query.goal))
+    said = solver.check()
+    if said == z3.unsat:
+        used = tuple(sorted(map(str, solver.unsat_core()))) if core else ()
+        return Answer("proved", _since(start), core=used)
+    if said == z3.sat:
+        return Answer("refuted", _since(start), _model(solver))
+    return Answer("unknown", _since(start), why=_why(solver, said))
+
+
+def script(query: Query) -> str:
+    """The query in SMT-LIB 2, for another solver: `unsat` is what proves it, `sat` where it asks what is possible."""
+    solver = z3.Solver()
+    for _, formula in query.hypotheses:
+        solver.add(formula)
+    solver.add(query.goal if query.possible else z3.Not(query.goal))
+    named = "".join(f"; hypothesis {name}\n" for name, _ in query.hypotheses)
+    expected = "sat" if query.possible else "unsat"
+    return f"; {query.name}\n{named}(set-logic ALL)\n(set-info :status {expected})\n{solver.to_smt2()}"
+
+
+def conjunction(formulas: Sequence[Formula]) -> Formula:
+    """All of them."""
+    return z3.And(*formulas) if formulas else TRUE
+
+
+def _since(start: float) -> float:
+    return 1000 * (perf_counter() - start)
+
+
+def _why(solver: Any, said: Any) -> str:
+    return str(solver.reason_unknown()) if said == z3.unknown else ""
+
+
+def _model(solver: Any) -> tuple[tuple[str, str], ...]:
+    model = solver.model()
+    return tuple(sorted((str(one), str(model[one])) for one in model.decls()))
