@@ -86,9 +86,10 @@ class Charge:
         return checked.program.equations[at]
 
 
-def charges(checked: Checked) -> list[Charge]:
-    """κ of a whole program, in the order of the text."""
-    return Pricing().body(checked, frozenset(range(len(checked.program.outputs))))
+def charges(checked: Checked, apart: bool = False) -> list[Charge]:
+    """κ of a whole program, in the order of the text. apart: with a row for every way into a body, while there are few,
+    instead of one with all its times."""
+    return Pricing(apart).body(checked, frozenset(range(len(checked.program.outputs))))
 
 
 class _Live(NamedTuple):
@@ -102,7 +103,8 @@ class _Live(NamedTuple):
 class Pricing:
     """The charges of bodies, and what of them is alive, each found once."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool = False) -> None:
+        self._apart = apart
         self._priced: dict[tuple[int, frozenset[int]], list[Charge]] = {}
         self._live: dict[tuple[int, frozenset[int]], _Live] = {}
         self._silent: dict[int, bool] = {}
@@ -174,7 +176,7 @@ class Pricing:
                     if before is not charge:  # moved already, unless a partitioner does something else here
                         before.exactness = charge.exactness if before.exactness == EXACT else before.exactness
                         continue
-                _add(rows, charge)
+                self._add(rows, charge)
             for inner in effect.inner:
                 wanted = wanted_of(self, inner, equation.inputs, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):
@@ -182,8 +184,22 @@ class Pricing:
                     exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
                     inside = (inner.label, *charge.inside)
                     sites = (site, *charge.sites)
-                    _add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot))
+                    self._add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot))
         return list(rows.values())
+
+    def _add(self, rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
+        """Add a charge; the same collective at the same place adds up."""
+        key: tuple[object, ...] = (charge.equation, charge.slot, charge.collective, charge.exactness)
+        if len(rows) >= MOST_ROWS:
+            charge.inside = ("several paths",)
+        elif self._apart:
+            key = (*key, *(at for _, at in charge.sites))
+        key = (*key, charge.inside, charge.times is None)
+        found = rows.get(key)
+        if found is None:
+            rows[key] = charge
+        elif found.times is not None and charge.times is not None:
+            found.times += charge.times
 
     def _idle(self, effect: Effect, equation: Equation, needed: AbstractSet[Atom]) -> frozenset[int]:
         """The collectives of a call (`calculus.handovers`) that move operands which its body does not read for its used
@@ -267,15 +283,3 @@ def wanted_of(
             return wanted
         wanted = grown
     return frozenset(range(len(inner.body.program.outputs)))  # more than it needs, after long enough
-
-
-def _add(rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
-    """Add a charge; the same collective at the same place adds up."""
-    if len(rows) >= MOST_ROWS:
-        charge.inside = ("several paths",)
-    key = (charge.equation, charge.slot, charge.collective, charge.exactness, charge.inside, charge.times is None)
-    found = rows.get(key)
-    if found is None:
-        rows[key] = charge
-    elif found.times is not None and charge.times is not None:
-        found.times += charge.times

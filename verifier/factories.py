@@ -1,15 +1,18 @@
-"""Functions by name: `package.module:factory`, where the factory takes nothing and returns `(f, args)`."""
+"""Functions by name: `package.module:factory`, or `PATH.py:factory`, where the factory takes nothing and returns
+`(f, args)`."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -24,7 +27,8 @@ _INSTALLED_WITH: Final = {
 }
 """The extra of this project that installs a library."""
 
-_TARGET: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+_TARGET: Final = re.compile(rf"(?:{_NAME}|.+\.py):{_NAME}")
 
 
 class BadFactory(ValueError):
@@ -32,12 +36,12 @@ class BadFactory(ValueError):
 
 
 def is_target(name: str) -> bool:
-    """Whether a name is `package.module:factory` rather than a file."""
+    """Whether a name is `package.module:factory` or `PATH.py:factory` rather than a file."""
     return _TARGET.fullmatch(name) is not None and not os.path.exists(name)
 
 
 def report_on(target: str, mesh: str | None = None) -> FunctionReport:
-    """The report on the function that a factory returns. Modules are found from the current folder too.
+    """The report on the function that a factory returns.
 
     Raises `BadFactory` where the name, the factory, or JAX's tracing of the function fails.
     """
@@ -56,8 +60,6 @@ def report_on(target: str, mesh: str | None = None) -> FunctionReport:
 
 def made_by(target: str) -> tuple[Any, Any, Any]:
     """The function that a factory returns, its arguments, and those by name. Raises `BadFactory`."""
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     factory = _factory(target)
     made = _run(target, "called", f"{target} raised", factory)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[1], (tuple, list)):
@@ -66,31 +68,61 @@ def made_by(target: str) -> tuple[Any, Any, Any]:
     return function, args, kwargs
 
 
+def module(name: str) -> ModuleType:
+    """The module of this name, or the one that stands in this file. Modules are found from the current folder too.
+    Raises `ImportError`, and whatever the module raises."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return _of_file(name) if name.endswith(".py") else importlib.import_module(name)
+
+
 def _factory(target: str) -> Callable[[], Any]:
-    module_name, _, path = target.partition(":")
-    if module_name.endswith(".py") and os.path.isfile(module_name):
-        raise BadFactory(f"{module_name} is a file, not a module\n  help: {_without_suffix(target)}")
-    what = f"module {module_name} cannot be imported:"
-    found: Any = _run(target, "imported", what, lambda: importlib.import_module(module_name))
-    for name in path.split("."):
-        if not hasattr(found, name):
-            raise BadFactory(f"{module_name} has no {name}; name a function in it that returns (f, args)")
-        found = getattr(found, name)
+    name, _, path = target.rpartition(":")
+    is_file = name.endswith(".py")
+    if is_file and not os.path.isfile(name):
+        raise BadFactory(f"there is no file {name}\n  help: write a file with its folder, or package.module:{path}")
+    what = f"{name if is_file else f'module {name}'} cannot be imported:"
+    found: Any = _run(target, "imported", what, lambda: module(name))
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise BadFactory(f"{name} has no {part}; name a function in it that returns (f, args)")
+        found = getattr(found, part)
     if not callable(found):
         raise BadFactory(f"{target} is a {type(found).__name__}; it should be a function that returns (f, args)")
     made: Callable[[], Any] = found
     return made
 
 
-def _without_suffix(target: str) -> str:
-    return f"write {target.replace('.py:', ':')}"
+def _of_file(file: str) -> ModuleType:
+    """The module that stands in a file. It finds what lies beside it, as a script does; inside a package, what it
+    imports from there. Where another module has its name already, it takes its path for one."""
+    file = os.path.abspath(file)
+    folder, name = os.path.split(file.removesuffix(".py"))
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, package = os.path.split(folder)
+        name = f"{package}.{name}"
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    there = sys.modules.get(name)
+    if there is not None and os.path.realpath(getattr(there, "__file__", None) or "") == os.path.realpath(file):
+        return there
+    spec = importlib.util.spec_from_file_location(name if there is None else file, file)
+    if spec is None or spec.loader is None or not os.path.isfile(file):
+        raise ImportError(f"there is no file {file}")
+    found = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where dataclasses look for it
+    try:
+        spec.loader.exec_module(found)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return found
 
 
 def _run(target: str, doing: str, what: str, call: Callable[[], Any]) -> Any:
     """Run somebody else's code. What it raises is shown in their words, with their innermost line. An interrupt is
     nobody's mistake and goes on, also where a library has made another error of it."""
     try:
-        with _their_surroundings(target.partition(":")[0]):
+        with _their_surroundings(target.rpartition(":")[0]):
             return call()
     except KeyboardInterrupt:
         raise
@@ -156,12 +188,10 @@ def _help(error: BaseException, target: str) -> str:
     """The repair for a module that is not there."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
-    module = target.partition(":")[0]
+    module = target.rpartition(":")[0]
     extra = _INSTALLED_WITH.get(error.name.partition(".")[0])
     if extra:
         return f"\n  help: pip install -e '.[{extra}]'"
-    if module.endswith(".py") and error.name == module:
-        return f"\n  help: {_without_suffix(target)}"
     if f"{module}.".startswith(f"{error.name}."):
         return "\n  help: run it from the folder that holds the module, or put that on PYTHONPATH"
     return ""

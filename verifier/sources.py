@@ -32,9 +32,7 @@ def text_of(file: str) -> str:
         raise refuse(
             "not-text",
             f"cannot be read: {reason[:1].lower()}{reason[1:]}",
-            help="name functions as package.module:factory, without a folder and without .py"
-            if ".py:" in file
-            else "name a file that holds a printed jaxpr, or - for standard input",
+            help="name a file that holds a printed jaxpr, or - for standard input",
         ) from error
     if len(data) > LARGEST:
         raise refuse("not-text", f"is larger than {LARGEST:,} bytes", help="check one program at a time")

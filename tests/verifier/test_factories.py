@@ -194,6 +194,7 @@ def test_an_error_names_the_users_line() -> None:
     ("name", "target"),
     [
         ("steps:good", True), ("package.steps:good", True), ("steps:Class.good", True), ("steps", False), ("-", False),
+        ("steps.py:good", True), ("../some folder/steps.py:Class.good", True), ("/steps.py:", False), (".py:x", False),
         ("steps.jaxpr", False), ("C:\\steps.jaxpr", False), ("./steps:good", False), ("steps:", False),
         (":good", False), ("1steps:good", False), ("there:file", False),
     ],
@@ -257,11 +258,10 @@ def test_an_interrupt_is_nobodys_mistake(module_name: str) -> None:
     ("target", "help"),
     [
         ("users_nowhere:f", "run it from the folder that holds the module, or put that on PYTHONPATH"),
-        ("users_steps.py:good", "write users_steps:good"),
-        ("users_nowhere.py:good", "run it from the folder that holds the module, or put that on PYTHONPATH"),
+        ("users_nowhere.py:good", "write a file with its folder, or package.module:good"),
         ("users_optax:f", "pip install -e '.[examples]'"),
         ("users_jax:f", "pip install -e '.[jax]'"),
-        ("./users_steps.py:good", "name functions as package.module:factory, without a folder and without .py"),
+        ("./users_steps", "name a file that holds a printed jaxpr, or - for standard input"),
         ("users_steps.py", "this is a module: name a function in it that returns (f, args), as module:factory"),
     ],
 )
@@ -277,3 +277,42 @@ def test_the_place_of_an_import_that_fails() -> None:
     output = run("users_needs:f").output
     assert "users_needs.py:1 in <module>" in output
     assert "help:" not in output
+
+
+@pytest.mark.parametrize("command", ["check", "grad", "run"])
+def test_a_function_in_a_file(command: str, module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its own folder and from another, by a relative path and by an absolute one; twice it is the same module."""
+    (module / "elsewhere").mkdir()
+    for folder, file in (
+        (".", "users_steps.py"), (".", "./users_steps.py"), ("elsewhere", "../users_steps.py"),
+        ("elsewhere", str(module / "users_steps.py")),
+    ):  # fmt: skip
+        monkeypatch.chdir(module / folder)
+        result = CliRunner().invoke(main, [command, f"{file}:good"], prog_name="shardproof", catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        assert f"{file}:good: well typed" in result.output or command == "run"
+
+
+def test_what_a_file_imports(module: Path) -> None:
+    """What lies beside it, and in its package; and a file may be called like a module that is there."""
+    (module / "made" / "inner").mkdir(parents=True)
+    for folder in ("made", "made/inner"):
+        (module / folder / "__init__.py").touch()
+    (module / "made" / "users_shapes.py").write_text("from users_steps import good\n", encoding="utf-8")
+    (module / "made" / "inner" / "users_deep.py").write_text("from ..users_shapes import good\n", encoding="utf-8")
+    (module / "beside").mkdir()
+    (module / "beside" / "users_helper.py").write_text("from users_steps import good\n", encoding="utf-8")
+    (module / "beside" / "json.py").write_text("import users_helper\ngood = users_helper.good\n", encoding="utf-8")
+    (module / "beside" / "users_wrong.py").write_text("import users_helper\n1 / 0\n", encoding="utf-8")
+    before = sys.modules["json"]
+    try:
+        for file in ("made/inner/users_deep.py", "beside/json.py"):
+            assert run(f"{file}:good").output.splitlines()[0].startswith(f"{file}:good: well typed")
+        failed = run("beside/users_wrong.py:good")
+        assert (failed.exit_code, sys.modules["json"]) == (2, before)
+        assert "beside/users_wrong.py cannot be imported: ZeroDivisionError" in failed.output
+        assert "users_wrong.py:2 in <module>" in failed.output
+        assert "users_wrong" not in sys.modules
+    finally:
+        for name in [name for name in sys.modules if name.startswith(("made", "users_")) or name.endswith("json.py")]:
+            del sys.modules[name]

@@ -72,7 +72,7 @@ def agree(
 
     --target sets the collectives that the types say beside those of the compiled program: kind, mesh axes, bytes,
     loops and lines, as XLA's partitioner leaves them and, for TPU, as they would run. A FUNCTION is
-    package.module:factory, which returns (f, args), or FILE.py:factory; --mesh gives the axes of its mesh other sizes.
+    package.module:factory, which returns (f, args), or PATH.py:factory; --mesh gives the axes of its mesh other sizes.
     Without one, it is a fixed set: the examples, and derivatives of programs of every kind. Where the sides differ, the
     difference is of a class with a name (proofs/compiled.md), or it is unexplained. For TPU topologies no TPU is
     needed, but libtpu is: pip install 'shardproof[tpu-compiler]'.

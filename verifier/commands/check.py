@@ -23,9 +23,10 @@ from verifier.report import STATUS, Report, as_json
 def check(ctx: click.Context, files: tuple[str, ...], meshes: list[Mesh], backward: bool, as_data: bool) -> None:
     """Check every equation of printed jaxprs, or of functions, and list what communicates.
 
-    A FILE holds one program as JAX prints it; - is standard input; package.module:factory calls that factory, which
-    returns (f, args), and checks f (this needs JAX). The text of a program does not say how large its mesh is: give
-    --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the program says it.
+    A FILE holds one program as JAX prints it; - is standard input; package.module:factory, or PATH.py:factory, calls
+    that factory, which returns (f, args), and checks f (this needs JAX). The text of a program does not say how large
+    its mesh is: give --mesh, or write it into the file's first line, as in `# mesh: X=4, Y=2`. Inside a shard_map the
+    program says it.
 
     \b
     shardproof check step.jaxpr --mesh X=4,Y=2

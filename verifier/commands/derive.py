@@ -39,8 +39,8 @@ def grad(ctx: click.Context, program: str, meshes: list[Mesh], wrt: str | None, 
     shardproof grad loss.jaxpr --mesh X=4 --wrt a > grad.jaxpr
     shardproof grad loss.jaxpr --mesh X=4 | shardproof check -
 
-    Or the FILE is package.module:factory, which returns (f, args). Then the inputs are named by argument and path, by
-    default the first argument, and the reports stand at your lines:
+    Or the FILE is package.module:factory, or PATH.py:factory, which returns (f, args). Then the inputs are named by
+    argument and path, by default the first argument, and the reports stand at your lines:
 
     \b
     shardproof grad train:loss --wrt "params['layers']" > grad.jaxpr

@@ -46,11 +46,11 @@ def _read_values(ctx: click.Context, param: click.Parameter, texts: tuple[str, .
 def run(ctx: click.Context, file: str, meshes: list[Mesh], seed: int, given: dict[str, Any], as_data: bool) -> None:
     """Run a printed program, or a function, whole and on modelled devices, and compare.
 
-    A FILE holds one program as JAX prints it; - is standard input; package.module:factory calls that factory, which
-    returns (f, args), and runs f on values that are drawn (this needs JAX, to trace it). Nothing else is needed: a
-    device is modelled as one numpy block of every value, which its type says. It computes from its own blocks; only the
-    collectives that the check derived read those of others, and every byte that they move is counted. So this says of
-    one program, on one set of inputs, whether its types are true:
+    A FILE holds one program as JAX prints it; - is standard input; package.module:factory, or PATH.py:factory, calls
+    that factory, which returns (f, args), and runs f on values that are drawn (this needs JAX, to trace it). Nothing
+    else is needed: a device is modelled as one numpy block of every value, which its type says. It computes from its
+    own blocks; only the collectives that the check derived read those of others, and every byte that they move is
+    counted. So this says of one program, on one set of inputs, whether its types are true:
 
     \b
     - the value that the devices hold together is that of the program run whole

@@ -15,9 +15,11 @@ from calculus.communication import ESTIMATE
 from calculus.meshes import Axis, Mesh
 from verifier.compiled.classes import CLASSES, SEARCHED
 from verifier.compiled.derived import Said
-from verifier.compiled.matching import Matching, Pair, matched
+from verifier.compiled.matching import matched
+from verifier.compiled.pairs import Matching, Pair
 from verifier.compiled.reading import Moved, read
 from verifier.compiled.targets import CPU, PARTITIONED, NoCompiler, Target
+from verifier.factories import made_by
 from verifier.report import count
 
 LLAMAS: Final = ("examples.llama:gather_each_time", "examples.llama:gather_once")
@@ -74,7 +76,7 @@ def compare(
     target: Target, names: Sequence[str] = (), mesh: Mesh | None = None,
     progress: Callable[[str], None] = lambda name: None,
 ) -> Agreement:  # fmt: skip
-    """Compare. names: `package.module:factory`, or `FILE.py:factory`; without any, the fixed set. mesh: to compile for
+    """Compare. names: `package.module:factory`, or `PATH.py:factory`; without any, the fixed set. mesh: to compile for
     instead of the one that the arguments lie on: the same axes, in other sizes.
 
     Raises `NoCompiler`, with the repair; `BadFactory` for a name that leads nowhere; and, for what is named, what JAX
@@ -87,21 +89,12 @@ def compare(
     if names:
         for name in names:
             progress(name)
-            function, arguments, keywords = _made(name)
+            function, arguments, keywords = made_by(name)
             found.compared.append(_function(name, target, function, arguments, keywords, mesh))
     else:
         _fixed_set(found, mesh, progress)
     found.seconds = time.monotonic() - started
     return found
-
-
-def _made(name: str) -> tuple[Any, Any, Any]:
-    from verifier.factories import made_by
-
-    file, colon, factory = name.partition(".py:")
-    if colon and os.path.isfile(f"{file}.py"):
-        name = f"{os.path.relpath(file).replace(os.sep, '.')}:{factory}"
-    return made_by(name)
 
 
 def _function(name: str, target: Target, function: Any, arguments: Any, keywords: Any, mesh: Mesh | None) -> Compared:
@@ -147,7 +140,7 @@ def _fixed_set(found: Agreement, mesh: Mesh | None, progress: Callable[[str], No
 
 
 def _example(found: Agreement, name: str, mesh: Mesh | None) -> Compared:
-    return _function(name, found.target, *_made(name), mesh or _size(found, name))
+    return _function(name, found.target, *made_by(name), mesh or _size(found, name))
 
 
 def _derivative(target: Target, name: str, make: Callable[[], Any]) -> Compared:

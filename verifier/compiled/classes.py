@@ -63,8 +63,8 @@ LATER: Final = Class(
 ADDED: Final = Class(
     "added first",
     (RUN,),
-    "Several sums over the same axes, of the same payload, in the same loops, are added up: what is pending is "
-    "added, and summed once.",
+    "Several sums over the same axes, of the same payload, in the same loops, to the same place, are added up: what "
+    "is pending is added, and summed once.",
 )
 BLOCKS: Final = Class(
     "a block kept at once",
@@ -106,13 +106,15 @@ RING: Final = Class(
     "a ring of permutes",
     ALWAYS,
     "An all-gather over n devices is compiled to collective-permutes over the same axes, which together send the "
-    "n-1 blocks of its result that a device does not have, or the two halves of them in two directions.",
+    "n-1 blocks of its result that a device does not have, or the two halves of them in two directions. The blocks may "
+    "be of another dtype.",
 )
 RENUMBERED: Final = Class(
     "along another axis",
     ALWAYS,
     "Two axes of one size are alike to a partitioner: blocks go to the places that they would have along the "
-    "other axis, by one collective-permute of a block, and are gathered over that one, with the same payload.",
+    "other axis, by one collective-permute of a block, and are gathered over that one, with the same payload, or that "
+    "of as many elements of the compiled dtype.",
 )
 SPREAD: Final = Class(
     "spread over an idle axis",
@@ -120,6 +122,12 @@ SPREAD: Final = Class(
     "A sum is computed in n parts along an axis of n devices that its result is not cut along: the all-reduce "
     "moves one n-th of the payload, and an all-gather over that axis, of the whole payload, puts the parts "
     "together.",
+)
+UNCUT: Final = Class(
+    "gathered for a whole operation",
+    ALWAYS,
+    "An operation that works along one dim only (`topk`) is not cut along the others by the partitioner: its operand "
+    "is gathered along those, for it alone. The types count nothing.",
 )
 SEARCHED: Final = Class(
     "estimate",
@@ -131,13 +139,13 @@ SEARCHED: Final = Class(
 CHOSEN: Final = Class(
     "chosen by the compiler",
     ALWAYS,
-    "The axes are automatic there and the types say so: whatever is compiled from those lines over these axes, in "
-    "those loops.",
+    "The axes are automatic there and the types say so: whatever is compiled from those lines over these axes or "
+    "others of their sizes, in those loops.",
 )
 
 CLASSES: Final = (
     SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, CONSTANT, WIDENED, NARROWED, PADDED, RING, TURNED,
-    RENUMBERED, SPREAD, SEARCHED, CHOSEN,
+    RENUMBERED, SPREAD, UNCUT, SEARCHED, CHOSEN,
 )  # fmt: skip
 
 

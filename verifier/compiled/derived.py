@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from calculus.checking import Checked
-from calculus.effects import Charge, Inner
+from calculus.effects import Charge
 from calculus.meshes import Mesh
 from calculus.programs import Atom, Equation, Literal
 from calculus.types import ArrayType, Type
 from verifier.compiled.module import Frame
 from verifier.compiled.reading import product
+from verifier.compiled.values import Values, inner_of
 
 _TRIPS: Final = re.compile(r"scan x(\d+)$")
 
@@ -35,7 +36,7 @@ class Said:
     value that every device had. cut: whether a block is cut out of what it gives, along its axes. later: in how many of
     the loops around it, the innermost first, its result is only added to what is carried, or stacked; and how many of
     it are stacked. terms: the additions that its result goes into, by identity. source: what is moved, so that two with
-    the same source move one value; `None` where that is not known. site: which equation it is of, reached how; no two
+    the same source move one value, or make the same one. site: which equation it is of, reached how; no two
     have the same. made: the innermost line of what made the operand, after which a compiler may name the collective.
     """
 
@@ -55,7 +56,7 @@ class Said:
     masked: bool = False
     cut: bool = False
     later: tuple[int, int] = (0, 1)
-    terms: frozenset[int] = frozenset()
+    terms: frozenset[object] = frozenset()
     source: object = None
     site: object = None
     made: tuple[Frame, ...] = ()
@@ -73,16 +74,17 @@ Place = Callable[[Charge], "tuple[tuple[Frame, ...], str, str]"]
 def said(charges: list[Charge], mesh: Mesh, place: Place) -> list[Said]:
     """The collectives of κ, one for each way to it; without those along axes of one device."""
     sizes = {axis.name: axis.size for axis in mesh.axes}
-    return [one for charge in charges for one in _of(charge, sizes, place)]
+    values = Values()
+    return [one for charge in charges for one in _of(charge, sizes, place, values)]
 
 
-def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place) -> Iterator[Said]:
+def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place, values: Values) -> Iterator[Said]:
     collective = charge.collective
     axes = tuple(sorted(axis for axis in collective.axes if sizes.get(axis) != 1))
     if not axes:
         return
     loops = tuple(trips for label in charge.inside if (trips := _trips(label)) != 1)
-    near = Surroundings(charge)
+    near = Surroundings(charge, values)
     frames, where, value = place(charge)
     one = Said(
         collective.kind, axes, collective.payload, collective.group, charge.exactness, charge.equation.primitive,
@@ -131,7 +133,7 @@ def _trips(label: str) -> int | None:
 class Surroundings:
     """What stands around a collective."""
 
-    def __init__(self, charge: Charge) -> None:
+    def __init__(self, charge: Charge, values: Values) -> None:
         self._charge = charge
         self._sites = charge.sites
         self.site = tuple((id(checked), at) for checked, at in charge.sites)
@@ -140,7 +142,7 @@ class Surroundings:
         self._moved: Atom | None = operands[subject] if 0 <= subject < len(operands) else None
         read = operands if self._moved is None else (self._moved,)
         self.invariant, self.constant = self._through_loops({atom for atom in read if isinstance(atom, str)})
-        self.source = None if self._moved is None else self._back(self._moved)
+        self.source = values.results(self._sites) if self._moved is None else values.operand(self._sites, self._moved)
         moved = self._type(self._moved) if self._moved is not None else next(iter(charge.equation.types), None)
         self.dtype = moved.dtype if isinstance(moved, ArrayType) else ""
         self.masked = self._masked()
@@ -181,7 +183,7 @@ class Surroundings:
             if depth == 0:
                 break
             outer, at = self._sites[depth - 1]
-            call, inner = outer.program.equations[at], _inner(outer, at, checked)
+            call, inner = outer.program.equations[at], inner_of(outer, at, checked)
             if inner is None or inner.label.startswith("while"):
                 break
             places = {inner.operand(position, len(call.inputs)) for position in positions}
@@ -191,36 +193,6 @@ class Surroundings:
                 count += _trips(inner.label) != 1
             names = {name for place in places if isinstance(name := call.inputs[place], str)}
         return count, False
-
-    def _way(self, depth: int) -> object:
-        """The body at a depth, as it is reached here."""
-        return id(self._sites[0][0]), tuple(at for _, at in self._sites[:depth])
-
-    def _back(self, name: Atom) -> object:
-        """What a value is, the same for two that are one: where it comes from, and what was done to it since."""
-        done: list[object] = []
-        for depth in range(len(self._sites) - 1, -1, -1):
-            checked, _ = self._sites[depth]
-            makers = _makers(checked)
-            while isinstance(name, str) and (maker := makers.get(name)) is not None:
-                if maker.primitive not in _SAME or len(maker.binders) != 1 or len(maker.inputs) != 1:
-                    return self._way(depth), name, tuple(done)
-                done.append((maker.primitive, str(maker.types[0])))
-                name = maker.inputs[0]
-            if not isinstance(name, str):
-                return str(name), tuple(done)
-            inputs = (*checked.program.constants, *checked.program.inputs)
-            if depth == 0 or name not in inputs:
-                return self._way(depth), name, tuple(done)
-            outer, at = self._sites[depth - 1]
-            call, inner = outer.program.equations[at], _inner(outer, at, checked)
-            place = -1 if inner is None else inner.operand(inputs.index(name), len(call.inputs))
-            if inner is None or not 0 <= place < len(call.inputs) or inner.label.startswith("while"):
-                return self._way(depth), name, tuple(done)
-            if inner.carry is not None and place >= inner.carry[0]:
-                return self._way(depth), name, tuple(done)  # another value in each round
-            name = call.inputs[place]
-        return None
 
 
 _ADD: Final = frozenset({"add", "add_any"})
@@ -234,12 +206,12 @@ class Onward:
         self._sites = charge.sites
         self.cut = False
         self.levels, self.stacked = 0, 1
-        self.terms: set[int] = set()
+        self.terms: set[object] = set()
         names = [*charge.equation.binders]
         if any(self._is_cut(type) for type in charge.equation.types):
             return
         for depth in range(len(self._sites) - 1, -1, -1):
-            names = self._outside(depth, self._in_body(self._sites[depth][0], names))
+            names = self._outside(depth, self._in_body(depth, names))
             if not names:
                 return
 
@@ -257,8 +229,10 @@ class Onward:
             return False
         return [size for size in before.shape if size != 1] == [size for size in after.shape if size != 1]
 
-    def _in_body(self, checked: Checked, names: list[str]) -> dict[str, bool]:
+    def _in_body(self, depth: int, names: list[str]) -> dict[str, bool]:
         """The values that these become in a body, and whether a carry of it was added on the way."""
+        checked, _ = self._sites[depth]
+        way = tuple(at for _, at in self._sites[:depth])
         program = checked.program
         carried = {*program.inputs}
         found = dict.fromkeys(names, False)
@@ -278,7 +252,7 @@ class Onward:
                 if name in alone and len(users[name]) == 1 and name not in program.outputs:
                     alone.add(binder)
                     if added:
-                        self.terms.add(id(user))
+                        self.terms.add((way, id(user)))
                 summed = found[name] or (added and any(atom in carried for atom in user.inputs))
                 if binder not in found:
                     waiting.append(binder)
@@ -294,7 +268,7 @@ class Onward:
         if depth == 0 or not places:
             return []
         outer, at = self._sites[depth - 1]
-        call, inner = outer.program.equations[at], _inner(outer, at, checked)
+        call, inner = outer.program.equations[at], inner_of(outer, at, checked)
         if inner is None or inner.label.startswith(("while", "branch")):
             return []
         if inner.carry is not None and inner.times != 1:
@@ -306,13 +280,6 @@ class Onward:
             self.levels += 1
             self.stacked *= (inner.times or 1) if stacks else 1
         return [call.binders[index] for index in places if index < len(call.binders) and call.binders[index] != "_"]
-
-
-def _inner(outer: Checked, at: int, body: Checked) -> Inner | None:
-    for effect in outer.effects:
-        if effect.at == at:
-            return next((one for one in effect.inner if one.body is body), None)
-    return None
 
 
 def _makers(checked: Checked) -> Mapping[str, Equation]:

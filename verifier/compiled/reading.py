@@ -40,7 +40,8 @@ class Moved:
     in one instance. loops: how often each loop around it runs, outermost first, `None` where the data decide. forms:
     how XLA writes it, where in a particular way. frames: the lines it comes from, innermost first. place: the path of
     JAX's in which it was made. sliced: whether a block is cut out of what it gives. padded: whether its operand is a
-    block among other values. source: the computation and instruction that made what it moves. maybe: whether it stands
+    block among other values. uncut: whether what is gathered goes only into operations that XLA does not cut, which
+    work along other dims. source: the computation and instruction that made what it moves. maybe: whether it stands
     in a branch.
     """
 
@@ -57,6 +58,7 @@ class Moved:
     padded: bool = False
     source: tuple[str, str] = ("", "")
     maybe: bool = False
+    uncut: bool = False
 
     @property
     def times(self) -> int | None:
@@ -166,8 +168,21 @@ def _moved(
         padded = _padded(module, computation.by_name.get(operand))
         yield Moved(
             kind, axes, shape.bytes, size, shape.dtype, loops, frozenset(forms), frames, source.place, sliced, padded,
-            (computation.name, operand), maybe,
+            (computation.name, operand), maybe, kind == "all-gather" and _is_uncut(computation, one),
         )  # fmt: skip
+
+
+_ALONG_THE_LAST: Final = frozenset({"topk"})
+"""Operations along the last dim, which XLA's partitioner knows no way to cut along others."""
+
+
+def _is_uncut(computation: Computation, gather: Instruction) -> bool:
+    """Whether only such operations use a gather's result, and it is not along their dim."""
+    users = computation.users.get(gather.name, ())
+    dim = re.search(r"\bdimensions=\{(\d+)\}", gather.text)
+    if not users or dim is None or any(user.operation not in _ALONG_THE_LAST for user in users):
+        return False
+    return int(dim[1]) != len(gather.shapes[0].dims) - 1
 
 
 def _origin(computation: Computation, operand: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calculus.effects import Charge
+from calculus.effects import Charge, charges
 from calculus.refusals import Refused
 from verifier.compiled.derived import Said, said
 from verifier.compiled.module import Frame
@@ -34,4 +34,4 @@ def derived(traced: Any) -> list[Said]:
             words.value(charge),
         )
 
-    return said(examined.charges, made.mesh, place)
+    return said([] if examined.checked is None else charges(examined.checked, apart=True), made.mesh, place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from jax.sharding import PartitionSpec
 
 from calculus.meshes import Mesh
 from calculus.types import DTYPES, ArrayType
+from verifier import factories
 from verifier.cells import Cell, Verdict
 from verifier.with_jax import probe
 from verifier.with_jax.calls import Sample, samples
@@ -25,10 +25,10 @@ class NotFound(ValueError):
 
 
 def resolve(name: str) -> Any:
-    """The primitive that `module:name` names. Raises `NotFound`."""
-    module, _, attribute = name.partition(":")
+    """The primitive that `module:name` or `FILE.py:name` names. Raises `NotFound`."""
+    module, _, attribute = name.rpartition(":")
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = factories.module(module)
     except ImportError as error:
         raise NotFound(f"{module} cannot be imported: {error}") from error
     for part in attribute.split("."):
@@ -41,10 +41,10 @@ def resolve(name: str) -> Any:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function that `module:name` names. Raises `NotFound`."""
-    module, _, attribute = name.partition(":")
+    """The function that `module:name` or `FILE.py:name` names. Raises `NotFound`."""
+    module, _, attribute = name.rpartition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        found = getattr(factories.module(module), attribute, None)
     except ImportError as error:
         raise NotFound(f"{module} cannot be imported: {error}") from error
     if not callable(found):

@@ -60,6 +60,7 @@ EXAMPLES: dict[str, tuple[list[Said], list[Moved]]] = {
         [REDUCE],
         [compiled(REDUCE, payload=64), compiled(REDUCE, kind="all-gather", axes=("Y",))],
     ),
+    "gathered for a whole operation": ([], [compiled(GATHER, uncut=True)]),
     "estimate": ([replace(GATHER, exactness="estimate")], [compiled(GATHER, kind="all-to-all", payload=8)]),
     "chosen by the compiler": (
         [replace(GATHER, exactness="chosen by the compiler", payload=None)],
@@ -124,6 +125,29 @@ NEAR: dict[str, tuple[list[Said], list[Moved]]] = {
     "a wider dtype at the same bytes": ([replace(GATHER, dtype="bf16")], [compiled(GATHER, dtype="f32")]),
     "more than the types say": ([], [compiled(GATHER)]),
 }
+
+
+def test_scatters_are_added_first_too() -> None:
+    """Each of two, sliced out of an all-reduce or not; not a sum that goes elsewhere."""
+    first, other = replace(SCATTER, terms=frozenset({1})), replace(SCATTER, terms=frozenset({1}), site=3)
+    for one in (compiled(SCATTER), compiled(SCATTER, kind="all-reduce", sliced=True)):
+        found = matched([first, other], [one], SIZES, RUN)
+        assert (found.classes["added first"], found.unexplained) == (1, 0)
+    assert matched([first, replace(other, kind="all-reduce")], [compiled(SCATTER)], SIZES, RUN).unexplained
+
+
+def test_another_route_may_be_taken_in_another_dtype() -> None:
+    """Of as many elements: half the bytes in bfloat16, and no other number of them. The value that is moved again is
+    the same one, whichever is gathered first."""
+    again = replace(GATHER, site=3)
+    one, other = EXAMPLES["along another axis"][1]
+    narrow = [replace(one, payload=32, dtype="bf16"), replace(other, payload=128, dtype="bf16")]
+    found = matched([GATHER, again], narrow, SIZES, RUN)
+    assert found.classes == {"along another axis": 1, "moved once for several uses": 1}
+    assert matched([GATHER], [replace(step, payload=step.payload // 2) for step in narrow], SIZES, RUN).unexplained
+    (ring,) = EXAMPLES["a ring of permutes"][1]
+    assert matched([GATHER], [replace(ring, payload=32, dtype="bf16")], SIZES, RUN).classes == {"a ring of permutes": 1}
+    assert matched([GATHER], [replace(ring, payload=32)], SIZES, RUN).unexplained
 
 
 @pytest.mark.parametrize("name", NEAR)

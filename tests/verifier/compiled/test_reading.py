@@ -121,6 +121,19 @@ def test_what_goes_on_inside_several_fusions_is_one_collective() -> None:
     assert [brief(one) for one in read(text, MESH)] == [("all-gather", ("Y",), 16, (), "asynchronous")] * 2
 
 
+@pytest.mark.parametrize(
+    ("dim", "operation", "uncut"), [(0, "topk", True), (1, "topk", False), (0, "sort", False)],
+)  # fmt: skip
+def test_what_is_gathered_for_an_operation_that_is_not_cut(dim: int, operation: str, uncut: bool) -> None:
+    """Along its own dim, the last one, it needs the whole."""
+    text = (
+        "HloModule m\n\nENTRY %main (a: f32[2,2]) -> f32[4,2] {\n  %a = f32[2,2]{1,0} parameter(0)\n"
+        f"  %g = f32[4,2]{{1,0}} all-gather(%a), replica_groups=[2,2]<=[4], dimensions={{{dim}}}\n"
+        f"  ROOT %t = (f32[4,1], s32[4,1]) {operation}(%g), k=1\n}}\n"
+    )
+    assert [one.uncut for one in read(text, MESH)] == [uncut]
+
+
 def test_a_loop_whose_end_is_not_written_runs_an_unknown_number_of_times() -> None:
     odd = MODULE.replace("direction=LT", "direction=NE")
     assert [one.times for one in read(odd, MESH) if one.loops] == [None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,7 +17,8 @@ from jax.sharding import PartitionSpec as P
 from grammar.meshes import parse_meshes
 from verifier.cli import main
 from verifier.compiled.derived import Said
-from verifier.compiled.matching import Matching, matched
+from verifier.compiled.matching import matched
+from verifier.compiled.pairs import Matching
 from verifier.compiled.reading import Moved, read
 from verifier.compiled.targets import CPU, PARTITIONED, RUN, NoCompiler, target
 from verifier.with_jax import compiling
@@ -26,6 +28,7 @@ from verifier.with_jax.deriving import derived
 
 TPU = pytest.mark.skipif(not have_libtpu(), reason="libtpu is not installed: pip install 'shardproof[tpu-compiler]'")
 SIZES = {"data": 4, "model": 2}
+STEPS = Path(__file__).parents[3] / "examples" / "microbatches.py"
 
 SAMPLE = (
     "transformer/llama_fsdp_scan3_again", "documented/microbatches, reduced", "documented/microbatches",
@@ -69,7 +72,7 @@ def test_wrong_prices_of_real_programs_are_seen(name: str) -> None:
 def test_the_microbatch_steps_on_cpu_devices() -> None:
     """Seeds A31 to A36. By hand: 3 layers of 4 x 4 numbers of 4 bytes are 192 bytes, one layer 64."""
     code, output = run(
-        "--target", "cpu", "examples.microbatches:accumulated", "examples/microbatches.py:summed_each_time",
+        "--target", "cpu", "examples.microbatches:accumulated", f"{STEPS}:summed_each_time",
         "--mesh", "X=8", "--json",
     )  # fmt: skip
     assert code == 0
