@@ -121,7 +121,13 @@ SPREAD: Final = Class(
     ALWAYS,
     "A sum is computed in n parts along an axis of n devices that its result is not cut along: the all-reduce "
     "moves one n-th of the payload, and an all-gather over that axis, of the whole payload, puts the parts "
-    "together.",
+    "together; or, of a reduce-scatter over n devices, one collective-permute of a part sends each to where it should "
+    "be. The payloads may be those of another dtype.",
+)
+AT_ONCE: Final = Class(
+    "over all axes at once",
+    ALWAYS,
+    "One equation sums over one axis and then over another: one all-reduce of the same payload over both is compiled.",
 )
 UNCUT: Final = Class(
     "gathered for a whole operation",
@@ -133,8 +139,15 @@ SEARCHED: Final = Class(
     "estimate",
     ALWAYS,
     "The types do not determine what moves, and the price is marked `estimate`: whatever is compiled from the "
-    "line of that equation, or of the one that made its operand, in its loops, over its axes or others of their "
-    "sizes, along which devices may be renumbered.",
+    "line of that equation, or of the one that made its operand, in its loops, over its axes, those that its operands "
+    "are cut along, or others of their sizes, along which devices may be renumbered. No more bytes are sent than by "
+    "the way that is priced.",
+)
+MORE: Final = Class(
+    "more than is needed",
+    ALWAYS,
+    "An estimate too, by the same lines, loops and axes: XLA sends more bytes, on a ring, than the way that is priced, "
+    "which is one that is enough.",
 )
 CHOSEN: Final = Class(
     "chosen by the compiler",
@@ -145,7 +158,7 @@ CHOSEN: Final = Class(
 
 CLASSES: Final = (
     SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, CONSTANT, WIDENED, NARROWED, PADDED, RING, TURNED,
-    RENUMBERED, SPREAD, UNCUT, SEARCHED, CHOSEN,
+    RENUMBERED, SPREAD, AT_ONCE, UNCUT, SEARCHED, MORE, CHOSEN,
 )  # fmt: skip
 
 

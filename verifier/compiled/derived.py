@@ -38,6 +38,7 @@ class Said:
     it are stacked. terms: the additions that its result goes into, by identity. source: what is moved, so that two with
     the same source move one value, or make the same one. site: which equation it is of, reached how; no two
     have the same. made: the innermost line of what made the operand, after which a compiler may name the collective.
+    along: the axes that the equation's operands and results are cut along, or pending.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Said:
     source: object = None
     site: object = None
     made: tuple[Frame, ...] = ()
+    along: tuple[str, ...] = ()
 
     @property
     def times(self) -> int | None:
@@ -89,7 +91,7 @@ def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place, values: V
     one = Said(
         collective.kind, axes, collective.payload, collective.group, charge.exactness, charge.equation.primitive,
         near.dtype, loops, frames, where, value, near.invariant, near.constant, near.masked, near.onward.cut,
-        (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source,
+        (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source, along=near.along,
     )  # fmt: skip
     if near.maker is not None:
         checked, _ = charge.sites[-1]
@@ -147,7 +149,14 @@ class Surroundings:
         self.dtype = moved.dtype if isinstance(moved, ArrayType) else ""
         self.masked = self._masked()
         self.maker = self._maker()
+        self.along = self._along()
         self.onward = Onward(charge)
+
+    def _along(self) -> tuple[str, ...]:
+        """The axes that the operands and results are cut along, or pending."""
+        every = [self._type(atom) for atom in self._charge.equation.inputs] + [*self._charge.equation.types]
+        arrays = [type for type in every if isinstance(type, ArrayType)]
+        return tuple(sorted({axis for type in arrays for axes in (*type.axes, type.unreduced) for axis in axes}))
 
     def _maker(self) -> int | None:
         """The place of the equation that made the operand, in the same body."""

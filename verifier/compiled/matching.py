@@ -10,6 +10,7 @@ from typing import Final
 from verifier.compiled.classes import (
     ADDED,
     AGAIN,
+    AT_ONCE,
     BLOCKS,
     CHOSEN,
     CONSTANT,
@@ -33,7 +34,7 @@ from verifier.compiled.derived import Said
 from verifier.compiled.module import BITS
 from verifier.compiled.pairs import Explain, Fits, Loops, Matching, Pair, alike, dtype_of, remove, same
 from verifier.compiled.reading import Moved
-from verifier.compiled.routes import left_open, renumbered, rings, spread, turned
+from verifier.compiled.routes import at_once, chosen, renumbered, rings, searched, spread, turned
 from verifier.compiled.targets import PARTITIONED
 
 
@@ -231,15 +232,16 @@ _EXPLAIN: Final[tuple[tuple[Class, Explain], ...]] = (
     (PADDED, _fitting(_padded)),
     (SHARED, _shared),
     (ADDED, _added),
-    (AGAIN, _again),
     (FOLDED, _without(lambda one: one.masked and one.kind == "all-reduce")),
     (CONSTANT, _without(lambda one: one.constant)),
     (RENUMBERED, renumbered),
     (RING, rings),
     (TURNED, turned),
     (SPREAD, spread),
+    (AT_ONCE, at_once),
     (SHARED, _shared),
+    (AGAIN, _again),
     (UNCUT, _uncut),
-    (SEARCHED, left_open),
-    (CHOSEN, left_open),
+    (SEARCHED, searched),
+    (CHOSEN, chosen),
 )

@@ -165,6 +165,9 @@ def _moved(
         part = index if len(shapes) > 1 else None
         sliced = kind == "all-reduce" and _cut(module, computation, one, around, part)
         operand = _origin(computation, one.operands[index] if index < len(one.operands) else "")
+        made = computation.by_name.get(operand.partition("#")[0])
+        if len(shapes) > 1:  # what is combined says the line of one of its parts
+            frames = () if made is None else module.frames(made)
         padded = _padded(module, computation.by_name.get(operand))
         yield Moved(
             kind, axes, shape.bytes, size, shape.dtype, loops, frozenset(forms), frames, source.place, sliced, padded,

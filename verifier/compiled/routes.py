@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TypeAlias
 
-from calculus.communication import COMPILER, ESTIMATE
-from verifier.compiled.classes import SEARCHED, Class
+from calculus.communication import COMPILER, ESTIMATE, Collective
+from verifier.compiled.classes import MORE, Class
 from verifier.compiled.derived import Said
 from verifier.compiled.groups import NO_AXES
 from verifier.compiled.module import Frame
-from verifier.compiled.pairs import Loops, Matching, Pair, payload_in, remove, same
+from verifier.compiled.pairs import Loops, Matching, Pair, alike, payload_in, remove, same
 from verifier.compiled.reading import Moved, product
+
+_Place: TypeAlias = "tuple[tuple[Frame, ...], Loops]"
 
 
 def turned(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
@@ -58,25 +63,50 @@ def rings(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
 
 
 def spread(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
-    """Sums that are cut along an axis that is idle, and put together along it."""
-    for one in [one for one in found.said if one.kind == "all-reduce" and one.payload]:
-        for part in [other for other in found.moved if same(one, other) and (one.payload or 0) % other.payload == 0]:
-            parts = (one.payload or 0) // part.payload
-            whole = next((other for other in found.moved if _puts_together(one, other, parts)), None)
-            if parts > 1 and whole is not None:
-                remove(found.moved, [part, whole])
+    """Sums that are computed in parts along an axis that is idle."""
+    for one in [one for one in found.said if one.kind in ("all-reduce", "reduce-scatter") and one.payload]:
+        for part in [other for other in found.moved if _is_part(one, other)]:
+            parts = (payload_in(one, part.dtype) or 0) // part.payload
+            after = next((other for other in found.moved if _ends(one, part, other, parts, sizes)), None)
+            if parts > 1 and after is not None:
+                remove(found.moved, [part, after])
                 remove(found.said, [one])
-                found.pairs.append(Pair((one,), (part, whole), class_))
+                found.pairs.append(Pair((one,), (part, after), class_))
                 break
 
 
-def _puts_together(one: Said, other: Moved, parts: int) -> bool:
-    return (
-        other.kind == "all-gather"
-        and other.group == parts
-        and {*other.axes}.isdisjoint(one.axes)
-        and (other.payload, other.loops) == (one.payload, one.loops)
-    )
+def _is_part(one: Said, other: Moved) -> bool:
+    """Whether this may be the sum of a part."""
+    kinds = other.kind == "all-reduce" and (other.axes, other.loops) == (one.axes, one.loops)
+    return kinds and (payload_in(one, other.dtype) or 0) % other.payload == 0
+
+
+def _ends(one: Said, part: Moved, other: Moved, parts: int, sizes: Mapping[str, int]) -> bool:
+    """Whether this brings the parts to where they should be: all of them together, or each to another device."""
+    idle = {axis for axis, size in sizes.items() if size == parts} - {*one.axes}
+    if other.loops != one.loops:
+        return False
+    if one.kind == "all-reduce":
+        gathered = (other.kind, other.group) == ("all-gather", parts) and {*other.axes} <= idle
+        return gathered and other.payload == payload_in(one, other.dtype)
+    sent = other.kind == "collective-permute" and {*other.axes} <= {*one.axes} | idle
+    return sent and parts == one.group and (other.payload, other.dtype) == (part.payload, part.dtype)
+
+
+def at_once(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
+    """Sums over one axis after the other, of one equation."""
+    chains: dict[object, list[Said]] = {}
+    for one in found.said:
+        if one.kind == "all-reduce" and isinstance(one.site, tuple):
+            equation, _, *rest = one.site
+            chains.setdefault((equation, *rest, one.payload, one.loops), []).append(one)
+    for those in chains.values():
+        axes = tuple(sorted(axis for one in those for axis in one.axes))
+        whole = next((other for other in found.moved if same(replace(those[0], axes=axes), other)), None)
+        if len(those) > 1 and whole is not None and alike(those[0], whole):
+            remove(found.moved, [whole])
+            remove(found.said, those)
+            found.pairs.append(Pair(tuple(those), (whole,), class_))
 
 
 def renumbered(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
@@ -112,24 +142,58 @@ def renumbered(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None
             found.pairs.append(Pair((one,), (step, whole), class_))
 
 
-def left_open(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
-    """What the types leave open, with what is compiled from the same lines, in those loops, over those axes or others
-    of their sizes."""
-    exactness = ESTIMATE if class_ is SEARCHED else COMPILER
-    groups: dict[tuple[tuple[Frame, ...], Loops], list[Said]] = {}
-    for one in found.said:
-        if one.exactness == exactness:
-            groups.setdefault((one.frames[:1] and one.frames[:1] + one.made, one.loops), []).append(one)
-    for (lines, loops), those in groups.items():
-        axes = {axis for one in those for axis in one.axes}
-        axes |= {axis for axis, size in sizes.items() if size in {sizes.get(one) for one in axes}}
-        taken = [
-            other
-            for other in found.moved
-            if other.loops == loops
-            and (other.axes == NO_AXES or {*other.axes} <= axes)
-            and (not lines or not other.frames or not {*lines}.isdisjoint(other.frames))
-        ]
+def searched(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
+    """Estimates, with what is compiled from the same lines; also with what is compiled beside one that is equal."""
+    paired = [pair for pair in found.pairs if pair.said and all(one.exactness == ESTIMATE for one in pair.said)]
+    every = [one for pair in paired for one in pair.said if one.frames] + found.said
+    for key, those in _by_place(every, ESTIMATE).items():
+        taken = _from_there(found.moved, key, those, sizes)
+        if taken:
+            beside = [pair for pair in paired if any(one in those for one in pair.said)]
+        else:
+            beside, those = [], [one for one in those if any(one is other for other in found.said)]
+        if those:
+            found.pairs = [pair for pair in found.pairs if pair not in beside]
+            moved = [other for pair in beside for other in pair.moved] + taken
+            remove(found.moved, taken)
+            remove(found.said, those)
+            found.pairs.append(Pair(tuple(those), tuple(moved), MORE if _sent(moved) > _sent(those) else class_))
+
+
+def chosen(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
+    """What is left to the compiler, with what is compiled from the same lines."""
+    for key, those in _by_place(found.said, COMPILER).items():
+        taken = _from_there(found.moved, key, those, sizes)
         remove(found.moved, taken)
         remove(found.said, those)
         found.pairs.append(Pair(tuple(those), tuple(taken), class_))
+
+
+def _by_place(said: Sequence[Said], exactness: str) -> dict[_Place, list[Said]]:
+    """Those of this exactness by their lines and loops."""
+    groups: dict[_Place, list[Said]] = {}
+    for one in said:
+        if one.exactness == exactness:
+            groups.setdefault((one.frames[:1] and one.frames[:1] + one.made, one.loops), []).append(one)
+    return groups
+
+
+def _from_there(moved: Sequence[Moved], key: _Place, those: Sequence[Said], sizes: Mapping[str, int]) -> list[Moved]:
+    """What is compiled from these lines in these loops, over axes of these, or along which what they move is cut, or
+    others of their sizes."""
+    lines, loops = key
+    axes = {axis for one in those for axis in (*one.axes, *one.along)}
+    axes |= {axis for axis, size in sizes.items() if size in {sizes.get(one) for one in axes}}
+    return [
+        other
+        for other in moved
+        if other.loops == loops
+        and (other.axes == NO_AXES or {*other.axes} <= axes)
+        and (not lines or not other.frames or not {*lines}.isdisjoint(other.frames))
+    ]
+
+
+def _sent(those: Sequence[Said] | Sequence[Moved]) -> Fraction:
+    """The bytes that a device sends on a ring, each time."""
+    every = (Collective(one.kind, one.axes, one.payload, one.group).wire for one in those)
+    return sum((Fraction(one) for one in every if one is not None), Fraction(0))

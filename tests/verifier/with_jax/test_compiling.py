@@ -116,6 +116,17 @@ def test_every_axis_of_a_pending_sum_is_in_the_replica_groups(spec: P, ended: st
     assert not found.unexplained
 
 
+def test_xla_sends_more_than_is_needed() -> None:
+    """A gather over Z, of 128 bytes, and slices along X and Z are enough; XLA gathers over Y too."""
+    _, moved, found = both(
+        "X=2, Y=2, Z=2", lambda x: jax.reshard(x, P(("Y", "X", "Z"), None)), ((8, 8), P("Y", "Z"))
+    )  # fmt: skip
+    assert [(one.kind, one.axes, one.payload) for one in moved] == [
+        ("all-gather", ("Z",), 128), ("all-gather", ("Y",), 256),
+    ]  # fmt: skip
+    assert (found.classes, found.unexplained) == ({"more than is needed": 1}, 0)
+
+
 @pytest.mark.parametrize(("again", "gathers"), [(False, 2), (True, 4)])
 def test_how_often_a_fully_sharded_step_gathers(again: bool, gathers: int) -> None:
     """Case 61: once for both passes, and once in each where the layer is computed again; two scatters."""
