@@ -47,6 +47,7 @@ replaced = z3.substitute
 simplified = z3.simplify
 enumeration = z3.EnumSort
 datatype = z3.Datatype
+as_number = z3.ToReal
 is_term = z3.is_expr
 
 PATIENCE: Final = 10_000
@@ -101,7 +102,7 @@ def decide(query: Query, *, core: bool = False) -> Answer:
         said = solver.check()
         found = _model(solver) if said == z3.sat else ()
         used = tuple(sorted(map(str, solver.unsat_core()))) if core and said == z3.unsat else ()
-        verdict = {z3.sat: "proved", z3.unsat: "refuted"}.get(said, "unknown")
+        verdict = "proved" if said == z3.sat else "refuted" if said == z3.unsat else "unknown"
         return Answer(verdict, _since(start), found, _why(solver, said), used)
     if query.hypotheses:
         said = solver.check()

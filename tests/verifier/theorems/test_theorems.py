@@ -1,0 +1,112 @@
+"""Every obligation of every theorem holds, each hypothesis is needed, and a theorem of something wrong is refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from calculus.communication import ALL_GATHER, ALL_REDUCE, Collective, move
+from calculus.meshes import Mesh
+from calculus.types import ArrayType
+from verifier.proving.obligations import BOUNDED, DEFINITION, TESTED, Obligation, Outcome, discharge
+from verifier.solver import Query, decide
+from verifier.theorems import THEOREMS, Theorem, cotangents, obligations, prices
+
+ROOT = Path(__file__).resolve().parents[3]
+ALL = {one.name: one for one in obligations()}
+PAGES = {"sums": "proofs/sums.md", **{theorem.name: theorem.page for theorem in THEOREMS}}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_obligation_holds(name: str) -> None:
+    outcome = discharge(ALL[name])
+    assert outcome.holds, outcome.objection
+    assert outcome.status in (DEFINITION, BOUNDED, TESTED)
+    assert (outcome.status == BOUNDED) == bool(ALL[name].bound)
+
+
+def test_names_are_those_of_their_theorems() -> None:
+    assert len(ALL) == len(list(obligations()))
+    for name, one in ALL.items():
+        assert name.partition(".")[0] == one.theorem
+        assert set(one.uses) <= set(ALL), name
+
+
+def test_pages_name_what_checks_them() -> None:
+    for name, one in ALL.items():
+        page = ROOT / PAGES[one.theorem]
+        assert f"`{name}`" in page.read_text(encoding="utf-8"), f"{page} does not name {name}"
+
+
+def queries(theorem: Theorem) -> Iterator[Query]:
+    for one in theorem.obligations():
+        yield from one.queries()
+
+
+@pytest.mark.parametrize(
+    ("theorem", "hypothesis"),
+    [(theorem, name) for theorem in THEOREMS for name, _ in theorem.hypotheses],
+    ids=lambda one: getattr(one, "name", one),
+)
+def test_without_a_hypothesis_there_is_a_counterexample(theorem: Theorem, hypothesis: str) -> None:
+    asked = [one for one in queries(theorem) if hypothesis in dict(one.hypotheses)]
+    answers = [decide(one.without(hypothesis)) for one in asked if not one.possible]
+    assert any(answer.verdict == "refuted" and answer.model for answer in answers), asked
+
+
+def refuted(name: str) -> Outcome:
+    outcome = discharge(ALL[name])
+    assert outcome.status == "refuted", f"{name} is {outcome.status}"
+    return outcome
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """What was read off the calculus is read again, before and after."""
+    prices.steps.cache_clear()
+    yield
+    prices.steps.cache_clear()
+
+
+@pytest.mark.parametrize("swapped", [{}, {"N": "U", "U": "N"}, {"N": "R", "R": "N"}], ids=str)
+def test_another_cotangent_map_is_refuted(swapped: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cotangents, "cotangent_state", lambda state: swapped.get(state, state))
+    refuted("cotangents.conservative")
+    refuted("cotangents.two_choices")
+    refuted("cotangents.reverses")
+
+
+def test_a_map_that_is_no_involution_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    turned = {"N": "R", "R": "U", "U": "N"}
+    monkeypatch.setattr(cotangents, "cotangent_state", lambda state: turned.get(state, state))
+    refuted("cotangents.involution")
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_another_price_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An all-reduce that costs what a gather does."""
+
+    right = vars(Collective)["wire"].fget
+
+    def cheaper(one: Collective) -> object:
+        return right(one._replace(kind=ALL_GATHER) if one.kind == ALL_REDUCE else one)
+
+    monkeypatch.setattr(Collective, "wire", property(cheaper))
+    refuted("reshards.gather_after_scatter")
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_collective_where_a_cast_is_free_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def gathers(source: ArrayType, target: ArrayType, mesh: Mesh) -> tuple[Collective, ...]:
+        found = move(source, target, mesh)
+        return found or (Collective(ALL_REDUCE, ("X",), 210**3, mesh.size(("X",))),)
+
+    monkeypatch.setattr("verifier.theorems.prices.move", gathers)
+    refuted("cotangents.chain_ends")
+
+
+def test_an_obligation_of_nothing_is_open() -> None:
+    assert not discharge(Obligation("nothing", "nothing", "nothing")).holds
