@@ -8,11 +8,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from verifier.proving.obligations import Obligation
-from verifier.theorems import cotangents, fan_out, forced, hoisting, reshards, sums
+from verifier.theorems import (
+    adjointness,
+    communication,
+    cotangents,
+    fan_out,
+    forced,
+    hoisting,
+    reshards,
+    sums,
+)
 from verifier.theorems.theorem import Theorem as Theorem
 
 THEOREMS: Final[tuple[Theorem, ...]] = (
     cotangents.THEOREM,
+    adjointness.THEOREM,
+    communication.THEOREM,
     forced.THEOREM,
     hoisting.THEOREM,
     reshards.THEOREM,

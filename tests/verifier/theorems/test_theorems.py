@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from calculus.collectives import COLLECTIVES
 from calculus.communication import ALL_GATHER, ALL_REDUCE, Collective, move
 from calculus.meshes import Mesh
+from calculus.primitives import TABLE
 from calculus.types import ArrayType
 from verifier.proving.obligations import BOUNDED, DEFINITION, TESTED, Obligation, Outcome, discharge
 from verifier.solver import Query, decide
-from verifier.theorems import THEOREMS, Theorem, cotangents, obligations, prices
+from verifier.theorems import THEOREMS, Theorem, communication, cotangents, obligations, prices, transposes
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = {one.name: one for one in obligations()}
@@ -37,7 +40,8 @@ def test_names_are_those_of_their_theorems() -> None:
 def test_pages_name_what_checks_them() -> None:
     for name, one in ALL.items():
         page = ROOT / PAGES[one.theorem]
-        assert f"`{name}`" in page.read_text(encoding="utf-8"), f"{page} does not name {name}"
+        known = "adjointness.of.NAME" if name.startswith("adjointness.of.") else name
+        assert f"`{known}`" in page.read_text(encoding="utf-8"), f"{page} does not name {name}"
 
 
 def queries(theorem: Theorem) -> Iterator[Query]:
@@ -106,6 +110,32 @@ def test_a_collective_where_a_cast_is_free_is_refuted(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("verifier.theorems.prices.move", gathers)
     refuted("cotangents.chain_ends")
+
+
+def test_a_wrong_transpose_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice put back with the wrong sign; and a gather whose transpose is a sum of everything."""
+    honest = TABLE["slice"].adjoint
+    assert callable(honest)
+    wrong = replace(TABLE["slice"], adjoint=lambda site, position: f"neg({honest(site, position)})")
+    monkeypatch.setitem(TABLE, "slice", wrong)
+    transposes._derived.cache_clear()
+    refuted("adjointness.of.slice")
+    transposes._derived.cache_clear()
+    monkeypatch.setitem(COLLECTIVES, "all_gather", COLLECTIVES["all_gather"]._replace(transpose="psum"))
+    refuted("communication.collectives")
+
+
+@pytest.mark.parametrize("name", ["pvary", "preduced"])
+def test_a_transpose_that_does_not_add_is_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy on every device has its cotangent summed; a cast does not."""
+    monkeypatch.setitem(COLLECTIVES, name, COLLECTIVES[name]._replace(transpose="reduced_vary_cast"))
+    refuted(f"adjointness.{name}")
+
+
+def test_a_transpose_that_communicates_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (*communication.transposes(), communication.Transpose("mul", ("R", "U"), "U", 0, ALL_REDUCE, False))
+    monkeypatch.setattr(communication, "transposes", lambda: found)
+    refuted("communication.kept_free")
 
 
 def test_an_obligation_of_nothing_is_open() -> None:
