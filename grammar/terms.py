@@ -152,6 +152,9 @@ class _Size(str):
         made.column = getattr(first, "column", 1)
         return made
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return str, (str(self),)
+
 
 class NotAValue(Exception):
     """The value grammar derives the text, but no value denotes it."""

@@ -143,7 +143,7 @@ def compare(
     """
     from verifier.with_jax.backward_programs import chosen
     from verifier.with_jax.gradients import VERSION
-    from verifier.with_jax.python import Unwritten
+    from verifier.with_jax.python_values import Unwritten
 
     started = time.monotonic()
     every = ledger() if entries is None else entries

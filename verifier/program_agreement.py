@@ -40,13 +40,13 @@ class Lost(Exception):
 
 
 class Worker:
-    """A process that compares programs."""
+    """A process that compares programs. engine: what does, `module:class`. devices: how many JAX has there."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str = "verifier.with_jax.programs:Comparing", devices: int = DEVICES) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._errors = tempfile.NamedTemporaryFile(suffix=".err", delete=False)  # noqa: SIM115  # lives as long
-        self.process = context.Process(target=work, args=(theirs, self._errors.name, DEVICES), daemon=True)
+        self.process = context.Process(target=work, args=(theirs, self._errors.name, devices, engine), daemon=True)
         self.process.start()
         theirs.close()
         self.running: tuple[Program, Mesh] | None = None
@@ -267,7 +267,7 @@ def lines(found: Programs) -> Iterator[str]:
 
 def file_of(finding: Finding) -> list[str]:
     """A file that runs the program of a finding with JAX alone."""
-    from verifier.with_jax.python import Unwritten
+    from verifier.with_jax.python_values import Unwritten
     from verifier.with_jax.script import file
 
     try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from multiprocessing.connection import Connection
 from typing import Any
 
 
-def work(connection: Connection, errors: str, devices: int) -> None:
-    """Compare what comes in, until nothing more comes. Each task is a function's name and its arguments; the answer is
-    `("done", result)` or `("failed", traceback)`. Before a program is given to the compiler: `("running", program,
-    mesh)`. errors: a file for what the compiler prints."""
+def work(connection: Connection, errors: str, devices: int, engine: str) -> None:
+    """Compare what comes in, with an engine (`module:class`), until nothing more comes. Each task is the name of its
+    method and the arguments; the answer is `("done", result)` or `("failed", traceback)`. Before a program is given to
+    the compiler: `("running", program, mesh)`. errors: a file for what the compiler prints."""
     os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
     os.environ["JAX_PLATFORMS"] = "cpu"
     flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile three times faster
@@ -20,9 +21,9 @@ def work(connection: Connection, errors: str, devices: int) -> None:
     import traceback
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's
-    from verifier.with_jax.programs import Comparing
-
-    comparing = Comparing(lambda program, mesh: connection.send(("running", program, mesh)))
+    module, _, name = engine.partition(":")
+    made = getattr(importlib.import_module(module), name)
+    comparing = made(lambda program, mesh: connection.send(("running", program, mesh)))
     connection.send(("ready", comparing.version))
     while True:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import re
 import shlex
 import tempfile
@@ -41,9 +42,11 @@ GOLDEN: Final = Path(__file__).parents[1] / "golden" / "corpus"
 
 @dataclass(slots=True)
 class Outcome:
-    """Which engines asserted something, and what is wrong: a document's line (0 for the block) with a sentence each."""
+    """Which engines asserted something, and what is wrong: a document's line (0 for the block) with a sentence each.
+    lacking: the engines that would have, and the module that is not installed."""
 
     ran: set[str] = field(default_factory=set)
+    lacking: dict[str, str] = field(default_factory=dict)
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     def need(self, holds: bool, line: int, sentence: str) -> None:
@@ -65,13 +68,14 @@ def run_section(section: Section) -> Outcome:
         found.need(not unknown, block.line, f"a block of {block.language} has no option {', '.join(unknown)}")
         outcome = runner(block, section)
         found.ran |= outcome.ran
+        found.lacking |= outcome.lacking
         found.problems += ((line or block.line, sentence) for line, sentence in outcome.problems)
     return found
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------
 
-_REFUSAL: Final = re.compile(rf"({'|'.join(family.value for family in Family)}): ([\w-]+)(?:, (\w+)(?: (\w+))?)?")
+REFUSAL: Final = re.compile(rf"({'|'.join(family.value for family in Family)}): ([\w-]+)(?:, (\w+)(?: (\w+))?)?")
 _COLLECTIVE: Final = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-(?:permute|broadcast)|unknown) ([\w,]+) "
     r"(\d+|\?) bytes(?: x(\d+|\?))?(?:, wire (\d+(?:/\d+)?))?(?: \((.+)\))?"
@@ -160,7 +164,7 @@ def _ending(program: Program, outputs: tuple[Atom, ...]) -> Program:
 def _expectations(block: Block, found: Outcome) -> _Expected:
     expected = _Expected()
     for said in block.said:
-        refusal, collective = _REFUSAL.fullmatch(said.text), _COLLECTIVE.fullmatch(said.text)
+        refusal, collective = REFUSAL.fullmatch(said.text), _COLLECTIVE.fullmatch(said.text)
         total = _TOTAL.fullmatch(said.text)
         if refusal is not None and said.line:
             expected.refusals.append((said, refusal))
@@ -359,6 +363,10 @@ def python(block: Block, section: Section) -> Outcome:
     found = Outcome()
     if "run" not in block.options:
         return found
+    needs = block.options.get("needs")
+    if needs is not None and importlib.util.find_spec(needs) is None:
+        found.lacking[block.options["run"]] = needs
+        return found
     code = ast.parse(block.text)
     found.need(any(isinstance(node, ast.Assert) for node in ast.walk(code)), 0, "a block that is run asserts something")
     found.need(set(block.options["run"]) <= BUILT, 0, "run names engines that are built, by their letters")
@@ -377,13 +385,13 @@ LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "python": python,
 }
 OPTIONS: Final[dict[str, set[str]]] = {
-    "jaxpr": {"mesh", "file", "printed", "wrt", *DERIVED},
+    "jaxpr": {"mesh", "file", "printed", "compiled", "wrt", *DERIVED},
     "type": {"mesh"},
     "console": set(),
     "run": {"file"},
     "text": set(),
-    "python": {"run"},
+    "python": {"run", "needs"},
 }
 
-BUILT: Final = frozenset("PTCGUX")
-"""The engines that a block can run."""
+BUILT: Final = frozenset("PTCGUXJ")
+"""The engines that a block can run. What JAX is asked about all blocks but Python is in `tests.spec.jax_engine`."""

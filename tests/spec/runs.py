@@ -20,7 +20,7 @@ from grammar.meshes import parse_meshes
 from tests.spec.document import Block
 from verifier.execution.texts import Ran, run_text
 
-_GIVEN: Final = re.compile(r"(\w+) = (.+)")
+GIVEN: Final = re.compile(r"(\w+) = (.+)")
 _VALUE: Final = re.compile(r"(\w+)(?: on (\d+))? is (.+)")
 _EXECUTED: Final = re.compile(r"(\d+) x ([\w-]+) ([\w,]+) (\d+) bytes")
 NEAR: Final = 1e-5
@@ -32,7 +32,7 @@ def run_lines(block: Block, program: Block, need: Callable[[bool, int, str], Non
     given: dict[str, Any] = {}
     facts: list[tuple[int, str]] = []
     for number, line in enumerate(block.text.splitlines(), block.line + 1):
-        said = _GIVEN.fullmatch(line.strip())
+        said = GIVEN.fullmatch(line.strip())
         if said is not None:
             given[said[1]] = json.loads(said[2])
         elif line.strip():

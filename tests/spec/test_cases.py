@@ -26,8 +26,30 @@ def test_there_are_thirty_two_cases_in_order() -> None:
 @pytest.mark.parametrize("number", SHOWN)
 def test_a_case_shows_what_it_asks(number: str) -> None:
     assert SHOWN[number]
-    assert set(SHOWN[number]) <= run_section(SECTIONS[number]).ran
+    assert set(SHOWN[number]) - {"J"} <= run_section(SECTIONS[number]).ran
     assert all(reason for reason in SHOWN[number].values())
+
+
+#: where JAX says something else than a section, and no entry of the ledger has its cell
+OTHERWISE = {
+    "29": "accepted, where unsound: boundary-spec is expected",  # a shard_map over no axis that is not manual already
+    "43": "f32[8,8]",  # JAX prints no target of a conversion, so none is asked for
+    "62": "accepted, where unsound: branch-types is expected",  # entry 68, about a form
+}
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_jax_says_of_a_case_what_its_section_says(number: str) -> None:
+    """Typed alike, refused alike, run to the same blocks, differentiated and compiled alike, or by an entry."""
+    from tests.spec import jax_engine
+
+    asked = jax_engine.ask(SECTIONS[number])
+    if not jax_engine.NEWEST:
+        assert asked.problems == []
+        return
+    assert "J" in asked.ran
+    assert all(OTHERWISE.get(number, "no difference") in sentence for _, sentence in asked.problems)
+    assert bool(asked.problems) is (number in OTHERWISE)
 
 
 def test_what_is_for_later_is_about_cases_and_waits_for_an_engine_that_is_not_built() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from calculus.programs import Equation, Program
 from tests.spec.document import NotADocument, Said, sections
 from tests.spec.engines import LANGUAGES, OPTIONS, Outcome, run_section
 from tests.spec.statements import Statements
@@ -253,3 +255,78 @@ def test_what_is_derived_wrongly_is_reported(derived: str, old: str, new: str, s
     whole = derived.replace(old, new) if derived is GRADIENT else GRADIENT + derived.replace(old, new)
     (problem,) = outcome(whole).problems
     assert says in problem[1]
+
+
+ASKED = """## A9 · two programs
+
+Prose.
+
+```jaxpr mesh="X=2" file="sum.jaxpr" compiled="cpu"
+{ lambda ; a:f32[4,2]{U:X}. let
+    b:f32[4,2] = reshard a
+    c:f32[4,2] = cos b
+  in (c,) }
+```
+
+```jaxpr mesh="X=2" gradient="sum.jaxpr"
+{ lambda ; a:f32[4,2]{U:X}. let b:f32[4,2] = reshard a in (b,) }
+```
+
+```jaxpr mesh="X=2"
+{ lambda ; a:f32[4,2]{U:X}. let b:f32[4,2]{U:X} = cos a in (b,) } #: unsound: state, operand 0
+```
+
+```run file="sum.jaxpr"
+a = [[0, 0], [0, 0], [0, 0], [0, 1]]
+```
+
+```type mesh="X=2"
+f32[8@X,4]
+f32[8@X,4]{R:X}   #: malformed: repeated-axis
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("", "", ""),
+        ("b:f32[4,2] = reshard a\n", "b:f32[4@X,2] = reshard a\n", "line 3 of the block: f32[4@X,2]"),
+        (" #: unsound: state, operand 0", "", "line 1 of the block: Refusal(code='ShardingTypeError'"),
+        ("b:f32[4,2]{U:X} = cos a", "b:f32[4,2]{U:X} = neg a", "accepted, where unsound: state is expected"),
+        ("f32[8@X,4]\n", "f32[8@X,4] #: malformed: repeated-axis\n", "f32[8@X,4] is a type"),
+        ("   #: malformed: repeated-axis", "", "f32[8@X,4]{R:X} is []"),
+    ],
+)
+def test_what_jax_says_otherwise_is_reported(old: str, new: str, complaint: str) -> None:
+    from tests.spec.jax_engine import NEWEST, ask
+
+    if not NEWEST:
+        pytest.skip("the sections are about JAX 0.12")
+    (section,) = sections(ASKED.replace(old, new), "page.md")
+    found = ask(section)
+    assert "J" in found.ran
+    assert [complaint in sentence for _, sentence in found.problems] == [True] * bool(complaint)
+
+
+def test_what_jax_does_otherwise_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX is told of another equation; and nothing is derived, so that what is compiled moves more."""
+    from tests.spec import jax_engine
+
+    if not jax_engine.NEWEST:
+        pytest.skip("the sections are about JAX 0.12")
+    from verifier.with_jax.running import of_program as right
+
+    def wrong(program: Program, *rest: Any) -> Any:
+        first, cosine = program.equations
+        sine = Equation("sin", cosine.parameters, cosine.inputs, cosine.binders, cosine.types)
+        equations = (first, sine)
+        return right(Program((), (), program.inputs, program.input_types, equations, program.outputs), *rest)
+
+    monkeypatch.setattr(jax_engine, "of_program", wrong)
+    monkeypatch.setattr("verifier.with_jax.deriving.derived", lambda made: [])
+    (section,) = sections(ASKED, "page.md")
+    section.blocks = [block for block in section.blocks if block.options.get("file")]
+    compiled, ran = (sentence for _, sentence in jax_engine.ask(section).problems)
+    assert "compiled, it moves" in compiled
+    assert "result 0, f32[4,2], device 0: at [0, 0] 1.0 ours, 0.0 JAX's" in ran

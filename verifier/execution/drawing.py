@@ -15,9 +15,10 @@ MOST: Final = 4_000_000
 """The most elements of an input."""
 
 
-def drawn(type: ArrayType, random: np.random.Generator, lead: tuple[int, ...] = ()) -> Array:
+def drawn(type: ArrayType, random: np.random.Generator, lead: tuple[int, ...] = (), scale: float = 1.0) -> Array:
     """A random array of a type's shape, with more dims before: odd eighths between -2 and 2, which floats of 16 bits
-    write exactly, and none is zero; small integers, which are places in most arrays; any truth values and keys."""
+    write exactly, and none is zero; small integers, which are places in most arrays; any truth values and keys. scale:
+    a power of two that floats are multiplied by."""
     if any(isinstance(size, str) for size in type.shape):
         raise CannotRun(f"an input is {type}, whose sizes are symbolic")
     shape = (*lead, *(int(size) for size in type.shape))
@@ -35,7 +36,7 @@ def drawn(type: ArrayType, random: np.random.Generator, lead: tuple[int, ...] = 
         return random.integers(0, most, shape, endpoint=True).astype(dtype)
     if kind == "c":
         real, imaginary = (random.integers(-8, 8, shape) / 4 + 0.125 for _ in range(2))
-        return (real + 1j * imaginary).astype(dtype)
+        return (scale * (real + 1j * imaginary)).astype(dtype)
     if kind == "f":
-        return (random.integers(-8, 8, shape) / 4 + 0.125).astype(dtype)
+        return (scale * (random.integers(-8, 8, shape) / 4 + 0.125)).astype(dtype)
     raise CannotRun(f"an input is {type}, of which no values are drawn")

@@ -26,7 +26,7 @@ from verifier.execution import boundaries, cells, manual
 from verifier.execution.account import Place
 from verifier.execution.arithmetic import CannotRun, dtype_of
 from verifier.execution.grid import Blocks, local_shape
-from verifier.execution.machine import MOST_ITERATIONS, Cell, Frame, Handler, Machine, Step, Value
+from verifier.execution.machine import ENDLESS, MOST_ITERATIONS, Cell, Frame, Handler, Machine, Step, Value
 from verifier.execution.moves import lying, settled
 
 
@@ -155,7 +155,7 @@ def _while(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame
         every = frozenset(range(len(body.body.program.outputs)))
         after = machine.run(body.body, frame.scope, given_to(body, [*second, *carry]), every)
         carry = [_chosen([old, new], [int(go) for go in going]) for old, new in zip(carry, after, strict=True)]
-    raise CannotRun(f"the loop has not ended after {MOST_ITERATIONS} iterations")
+    raise CannotRun(f"{ENDLESS} after {MOST_ITERATIONS} iterations")
 
 
 def _chosen(values: Sequence[Value], which: Sequence[int]) -> Value:

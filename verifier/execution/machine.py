@@ -339,7 +339,8 @@ def _line(count: int):  # type: ignore[no-untyped-def]
 Handler: TypeAlias = "Callable[[Machine, Step, Sequence[Value], Frame], list[Value]]"
 MOST_CANCELLED: Final = 1000.0
 """How many times larger pieces may be than what they add up to, and their roundings still count."""
-MOST_WORK: Final = 300_000_000
+MOST_WORK: Final = 4_000_000_000
 """The most elements that are computed, each equation counted as twenty thousand at least."""
-MOST_ITERATIONS: Final = 100_000
+MOST_ITERATIONS: Final = 3_000
 """The most iterations of a loop whose number the data decide."""
+ENDLESS: Final = "the loop has not ended"

@@ -69,10 +69,10 @@ class Outcome:
 
 def run(
     program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[str, Array] | None = None,
-    checker: Checker | None = None,
+    checker: Checker | None = None, scale: float = 1.0,
 ) -> Outcome:  # fmt: skip
     """Run a well-typed program whole and on devices, on inputs that are given by name or drawn with the seed. checker:
-    the one of the door that it came in by."""
+    the one of the door that it came in by. scale: of the floats that are drawn, a power of two."""
     checker = checker or Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -86,7 +86,9 @@ def run(
             raise CannotRun(f"{outcome.devices} devices are too many to be run here: make the mesh smaller")
         random = np.random.default_rng(seed)
         whole, local = Machine(checker, True, 1, random), Machine(checker, False, outcome.devices, random)
-        pairs = [_input(name, type, (whole, local), scope, random, given or {}) for name, type in _inputs(program)]
+        pairs = [
+            _input(name, type, (whole, local), scope, random, given or {}, scale) for name, type in _inputs(program)
+        ]
     except CannotRun as error:
         outcome.problems.append(Problem(str(error), unrunnable=True))
         return outcome
@@ -173,6 +175,7 @@ def _input(
     scope: Scope,
     random: np.random.Generator,
     given: Mapping[str, Array],
+    scale: float,
 ) -> tuple[Shown | None, Value, Value]:
     """An input of both runs. What is pending is split at random, and is what its pieces then add up to."""
     whole, local = machines
@@ -183,7 +186,7 @@ def _input(
     value = given.get(name)
     if value is None:
         varying = tuple(grid.mesh.size((axis,)) or 1 for axis in grid.mesh.in_order(inner.varying))
-        value = drawn(inner, random, varying)
+        value = drawn(inner, random, varying, scale)
     blocks = _placed(value, inner, grid, random)
     if inner.unreduced:
         value = read_back(dict(zip(grid.places, blocks, strict=True)), stored(inner), grid.mesh)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ from calculus.types import ArrayType, held
 from grammar.read import read
 from verifier.devices import Array
 from verifier.execution.account import Line
-from verifier.execution.arithmetic import dtype_of
+from verifier.execution.arithmetic import CannotRun, dtype_of
+from verifier.execution.instances import Sizes, instance
 from verifier.execution.run import Outcome, Problem, Shown, run
 from verifier.report import Report, as_json, count
 from verifier.texts import check_text, meshes_of
@@ -31,11 +33,12 @@ FEW: Final = 16
 
 class Ran(NamedTuple):
     """What came of a program: the report of the check, and, where it is well typed, the outcome of the runs. place: of
-    a function, the user's line of an equation."""
+    a function, the user's line of an equation. sizes: what symbolic sizes stood for."""
 
     report: Report
     outcome: Outcome | None
     place: Callable[[Equation], str] | None = None
+    sizes: Sizes = MappingProxyType({})
 
     @property
     def verdict(self) -> str:
@@ -65,11 +68,14 @@ def run_text(
     if report.verdict != "ok":
         return Ran(report, None)
     document = read(text)
-    program = document.program
+    try:
+        program, sizes = instance(document.program)
+    except CannotRun as error:
+        return Ran(report, Outcome(0, Mesh(()), problems=[Problem(str(error), unrunnable=True)]))
     names = (*program.constants, *program.inputs)
     types = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
     arrays = {name: _array(name, values, held(types.get(name)), names) for name, values in (given or {}).items()}
-    return Ran(report, run(program, list(meshes) or meshes_of(document), seed, arrays))
+    return Ran(report, run(program, list(meshes) or meshes_of(document), seed, arrays), sizes=sizes)
 
 
 def run_function(report: FunctionReport, seed: int = 0, given: Mapping[str, Any] | None = None) -> Ran:
@@ -121,6 +127,8 @@ def told(ran: Ran, text: str, seed: int) -> Iterator[str]:
     parts = [ran.verdict, f"whole and on {count(outcome.devices, 'device')}"]
     if outcome.mesh.axes:
         parts[1] += f" ({outcome.mesh})"
+    if ran.sizes:
+        parts.append(f"at {', '.join(f'{name} = {size}' for name, size in ran.sizes.items())}")
     if any(not one.given for one in outcome.inputs):
         parts.append(f"inputs drawn with seed {seed}")
     if outcome.equal:
@@ -210,6 +218,7 @@ def ran_as_json(ran: Ran, seed: int) -> dict[str, object]:
         "seed": seed,
         "devices": outcome.devices,
         "mesh": str(outcome.mesh),
+        "sizes": dict(ran.sizes),
         "tolerance": outcome.allowed,
         "problems": [
             {

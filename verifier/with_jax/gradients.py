@@ -95,8 +95,8 @@ class Sample:
         return traced(self.function, self.on(mesh), mesh)
 
 
-def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = None) -> Traced:
-    """The program of a function at these arguments, pytrees of arrays. Raises what JAX raises."""
+def flattened(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """A function of the arrays in its arguments, to the arrays in its results; and what it is called with."""
     leaves, tree = jax.tree.flatten(tuple(arguments))
     places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
     structs = [leaves[place] for place in places]
@@ -107,6 +107,12 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
             filled[place] = array
         return [leaf for leaf in jax.tree.leaves(function(*jax.tree.unflatten(tree, filled))) if is_array(leaf)]
 
+    return flat, structs
+
+
+def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = None) -> Traced:
+    """The program of a function at these arguments, pytrees of arrays. Raises what JAX raises."""
+    flat, structs = flattened(function, arguments)
     mesh = mesh or _mesh_of(structs)
     with _context(mesh):
         program = jax.make_jaxpr(flat)(*structs)
@@ -120,7 +126,7 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
         """The derivative as a function, and its arguments."""
         if scalar:
             return jax.grad(lambda *arrays: flat(*arrays)[0], argnums=wrt), structs
-        seeds = [_struct(cotangent(type), mesh) for type in types if differentiable(type)]
+        seeds = [_struct(cotangent(type), _lying(type, mesh, lies)) for type in types if differentiable(type)]
         return _pulled_back(flat, wrt, len(structs)), [*structs, *seeds]
 
     def derivative() -> Document:
@@ -158,6 +164,13 @@ def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int)
 def _moves(value: Any) -> bool:
     """Whether a value changes continuously."""
     return bool(jax.numpy.issubdtype(value.dtype, jax.numpy.inexact))
+
+
+def _lying(type: Any, mesh: Any, lies: Sequence[Mesh]) -> Any:
+    """The mesh that an array is on: the usual one, or another whose axes it mentions."""
+    if mesh is None or set(type.mentioned) <= set(mesh.axis_names):
+        return mesh
+    return next((meshes.abstract(one) for one in lies if all(axis in one for axis in type.mentioned)), mesh)
 
 
 def _struct(type: Any, mesh: Any) -> jax.ShapeDtypeStruct:

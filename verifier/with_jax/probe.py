@@ -131,6 +131,8 @@ def _find(program: Any, name: str) -> Any:
 
 
 def _dtype(name: str) -> Any:
+    if name == "float0":
+        return jax.dtypes.float0
     return _KEY if name.startswith("key") else np.dtype(name)
 
 
@@ -249,10 +251,16 @@ def _varying(value: Any, type: ArrayType) -> Any:
         return error
 
 
-def struct(type: ArrayType, mesh: AbstractMesh) -> Any:
+def struct(type: ArrayType, mesh: Any) -> Any:
     """What stands for an array of a type on a mesh where JAX traces."""
-    name = DTYPES[type.dtype][0]
-    return jax.ShapeDtypeStruct(type.shape, _dtype(name), sharding=NamedSharding(mesh, spec(type)))
+    name = type.dtype if type.dtype.startswith("key") else DTYPES[type.dtype][0]
+    return jax.ShapeDtypeStruct(type.shape, _dtype(name), sharding=sharding_of(type, mesh))
+
+
+def sharding_of(type: ArrayType, mesh: Any) -> NamedSharding:
+    """Where an array of a type is."""
+    kind = {"memory_kind": f"pinned_{type.memory}"} if type.memory else {}
+    return NamedSharding(mesh, spec(type), **kind)
 
 
 def _bind(call: Traced, cell: Cell, known: dict[ArrayType, Any], mesh: Mesh) -> Verdict:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
-
-import numpy as np
 
 from calculus.building import Workbench
 from calculus.checking import Checker
@@ -23,9 +20,6 @@ from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, same
 from verifier.backward_agreement import Comparison, Side
 from verifier.cells import Call, Cell, Refusal, Verdict
-from verifier.devices import Array, NotAFamily, read_back
-from verifier.execution.arithmetic import stored
-from verifier.execution.comparing import apart, comparable, unit
 from verifier.execution.run import Outcome, run
 from verifier.findings import (
     EXECUTOR,
@@ -44,8 +38,10 @@ from verifier.generated.growing import Grown, Miss
 from verifier.generated.pruning import distinct, without
 from verifier.generated.shrinking import shrunk
 from verifier.ledger import Difference, Entry, ledger
-from verifier.with_jax.python import Path, Unwritten, Watched, as_python, bodies_of, mesh_within, target
-from verifier.with_jax.running import VERSION, Function, Says, answer, first_difference
+from verifier.with_jax.blocks import difference
+from verifier.with_jax.python import Path, Watched, as_python, bodies_of, mesh_within, target
+from verifier.with_jax.python_values import Unwritten
+from verifier.with_jax.running import VERSION, Function, Says, answer, first_difference, of_program
 
 MOST_DIFFERENCES = 60
 """The most equations that are taken out of one program."""
@@ -55,8 +51,6 @@ GUESTS: Final = (0, 1, 2, 2, 3)
 """How many operations of a program come by their sample calls."""
 INFINITE: Final = re.compile(r"\b(inf|nan)\b")
 """In what is said of two values: one is infinite, or no number, which pieces of a finite sum may be too."""
-ULPS = 8.0
-"""How many times further than our own two runs JAX's may be off: its functions are other ones."""
 
 
 def drawn_for(seed: int) -> Grown:
@@ -231,7 +225,7 @@ class Comparing:
                 mine = Side(refusal=Refusal(refused.refusal.code, refused.refusal.message))
             seeds = _seeds(types)
             try:
-                theirs = Function(program, mesh, [*arrays(program.input_types), *seeds], wrt)
+                theirs = of_program(program, mesh, [*arrays(program.input_types), *seeds], wrt)
                 other = Side(types=theirs.types)
             except Unwritten:
                 raise
@@ -249,7 +243,7 @@ class Comparing:
                 found.differentiated = True
         else:
             try:
-                theirs = Function(program, mesh, arrays(program.input_types), None)
+                theirs = of_program(program, mesh, arrays(program.input_types), None)
             except Unwritten:
                 raise
             except Exception as error:  # noqa: BLE001
@@ -282,47 +276,15 @@ class Comparing:
 
     @staticmethod
     def _apart(function: Function, outcome: Outcome, results: int, found: Compared | None) -> str:
-        """How the devices of JAX and ours differ. results: how many are the program's own; the others are gradients,
-        which say nothing where a value on the way was no number, for then zeros are made in other ways."""
+        """How the devices of JAX and ours differ. results: how many are the program's own; the others are gradients."""
         ran = function.run([shown.blocks for shown in outcome.inputs])
         for index, (shown, blocks) in enumerate(zip(outcome.results, ran.blocks, strict=True)):
             if found is not None:
                 found.blocks += len(blocks)
-            allowed = outcome.allowed * ULPS
-            if index >= results:
-                blocks = [_where_finite(*pair) for pair in zip(shown.blocks, blocks, strict=True)]
-            if not any(apart(ours, theirs, allowed) for ours, theirs in zip(shown.blocks, blocks, strict=True)):
-                continue
-            beside = ULPS * (outcome.spread.of(shown.name) if outcome.spread is not None else 0.0)
-            said = [apart(ours, theirs, allowed, beside) for ours, theirs in zip(shown.blocks, blocks, strict=True)]
-            wrong = next((device for device, one in enumerate(said) if one), None)
-            if wrong is None:
-                continue
-            if isinstance(shown.type, ArrayType) and shown.type.unreduced:  # pieces may be other ones
-                whole = _whole(blocks, shown.type, outcome)
-                if whole is not None and not apart(shown.value, whole, allowed, beside):
-                    continue
-            words = said[wrong].replace(" whole", " ours").replace(" on devices", " JAX's")
-            return f"result {index}, {shown.type}, device {wrong}: {words}"
+            said = difference(shown, blocks, outcome, gradient=index >= results)
+            if said:
+                return f"result {index}, {said}"
         return ""
-
-
-def _where_finite(ours: Array, theirs: Array) -> Array:
-    """Theirs, and ours where either is infinite or no number."""
-    if ours.shape != theirs.shape or not unit(ours.dtype):
-        return theirs
-    finite = np.isfinite(comparable(ours)) & np.isfinite(comparable(theirs))
-    return np.where(finite, theirs, ours)
-
-
-def _whole(blocks: Sequence[Array], type: ArrayType, outcome: Outcome) -> Array | None:
-    """What the pieces add up to; `None` where they are no array."""
-    sizes = [range(axis.size or 1) for axis in outcome.mesh.axes]
-    places = list(itertools.product(*sizes))
-    try:
-        return read_back(dict(zip(places, blocks, strict=True)), stored(type), outcome.mesh)
-    except NotAFamily:
-        return None
 
 
 def _gradients(ours: Side, theirs: Side) -> str:

@@ -6,18 +6,27 @@ so that what JAX says of each, in bodies too, can be held against what we say.
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
-import numpy as np
 
 from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Atom, Braces, Call, Equation, Literal, Program, Programs, Real, Value, Word, body
-from calculus.types import DTYPES, ArrayType, Axes, Type, array_type
+from calculus.programs import Braces, Call, Equation, Literal, Program, Programs, Value, body
+from calculus.types import ArrayType, Axes, Type, array_type
+from verifier.with_jax.python_values import (
+    Unwritten,
+    asked,
+    atom_of,
+    mesh_text,
+    name_of,
+    number,
+    spec_of,
+    spec_text,
+    value,
+)
 
 NEWER: Final = jax.__version_info__ >= (0, 12)
 """Whether this release has the parameters and casts of 0.12."""
@@ -25,25 +34,6 @@ NEWER: Final = jax.__version_info__ >= (0, 12)
 Path: TypeAlias = "tuple[tuple[int, int], ...]"
 """Where an equation stands: of each equation around it, and then of itself, the number in its body, and the number of
 the body that is gone into (0 for itself)."""
-
-_RESERVED: Final = frozenset(
-    {
-        *keyword.kwlist,
-        "np",
-        "on",
-        "bind",
-        "scan",
-        "full",
-        "scatter",
-        "while_loop",
-        "program",
-        "lax",
-        "jax",
-        "jnp",
-        "step",
-        "P",
-    }
-)
 
 #: what is computed to an accuracy that may be asked for
 _ACCURATE: Final = (
@@ -71,12 +61,6 @@ _PRINTED_ALONE: Final = {
     **dict.fromkeys(("all_gather_invariant", "all_gather_reduced", "unreduced_reduce_scatter"), ("axis_index_groups",)),
 }
 
-_DTYPE: Final = frozenset({"new_dtype", "dtype", "index_dtype", "preferred_element_type"})
-
-
-class Unwritten(Exception):
-    """A construct that is not written as Python here. The message names it."""
-
 
 class Watched(NamedTuple):
     """An equation that is watched: where it stands, itself, and the mesh around it."""
@@ -88,11 +72,13 @@ class Watched(NamedTuple):
 
 @dataclass(slots=True)
 class Python:
-    """A program as Python: the text of its function, `program`, and what is watched in it, by number."""
+    """A program as Python: the text of its function, `program`, and what is watched in it, by number. others: meshes
+    besides the one that it begins on."""
 
     lines: list[str] = field(default_factory=list)
     watched: list[Watched] = field(default_factory=list)
     bodies: int = 0
+    others: Sequence[Mesh] = ()
 
     @property
     def text(self) -> str:
@@ -100,43 +86,62 @@ class Python:
         return "\n".join(self.lines) + "\n"
 
 
-def as_python(program: Program, mesh: Mesh, watch: bool = False) -> Python:
-    """The function of a program. Raises `Unwritten`."""
-    made = Python()
+def as_python(program: Program, mesh: Mesh, watch: bool = False, others: Sequence[Mesh] = ()) -> Python:
+    """The function of a program. others: meshes over the same devices that it moves to. Raises `Unwritten`."""
+    made = Python(others=others)
     _function(made, "program", program, mesh, 0, () if watch else None)
     return made
 
 
 def _function(made: Python, name: str, program: Program, mesh: Mesh, depth: int, path: Path | None) -> None:
     indent = "    " * depth
-    made.lines.append(f"{indent}def {name}({', '.join(map(_name, (*program.constants, *program.inputs)))}):")
+    made.lines.append(f"{indent}def {name}({', '.join(map(name_of, (*program.constants, *program.inputs)))}):")
     types: dict[str, Type | None] = dict(
         zip((*program.constants, *program.inputs), (*program.constant_types, *program.input_types), strict=True)
     )
+    elsewhere: dict[str, Mesh] = {}
     for at, equation in enumerate(program.equations):
         here = None if path is None else (*path, (at, 0))
-        inside = _bodies(made, equation, mesh, depth + 1, None if path is None else (*path, (at, 0)))
-        text = _expression(equation, inside, types, mesh)
+        lies = _mesh_of(equation, mesh, made.others, elsewhere) if made.others else mesh
+        inside = _bodies(made, equation, lies, depth + 1, None if path is None else (*path, (at, 0)))
+        text = _expression(equation, inside, types, lies)
+        if lies is not mesh:
+            elsewhere.update(dict.fromkeys(equation.binders, lies))
+            text = f"under({mesh_text(lies)}, lambda: {text})"
         if here is not None:
-            made.watched.append(Watched(here, equation, mesh))
+            made.watched.append(Watched(here, equation, lies))
             text = f"step({len(made.watched) - 1}, lambda: {text})"
-        binders = [_name(one) for one in equation.binders]
+        binders = [name_of(one) for one in equation.binders]
         left = ", ".join(binders) + ("," if len(binders) == 1 and _several(equation) else "")
         comment = "" if path is not None else "  # " + ", ".join(map(str, equation.types))
         made.lines.append(f"{indent}    {left} = {text}{comment}" if binders else f"{indent}    {text}")
         types.update(zip(equation.binders, equation.types, strict=True))
-    ends = ", ".join(_atom(one) for one in program.outputs)
+    ends = ", ".join(atom_of(one) for one in program.outputs)
     made.lines.append(f"{indent}    return ({ends}{',' if len(program.outputs) == 1 else ''})")
+
+
+def _mesh_of(equation: Equation, mesh: Mesh, others: Sequence[Mesh], elsewhere: Mapping[str, Mesh]) -> Mesh:
+    """The mesh that an equation's results lie on: that of its operands, but where it moves them."""
+    given = next((elsewhere[atom] for atom in equation.inputs if isinstance(atom, str) and atom in elsewhere), mesh)
+    if equation.primitive != "reshard":
+        return given
+    said = [axis for type in equation.types if isinstance(type, ArrayType) for axis in type.mentioned]
+    return next((one for one in (given, mesh, *others) if may_mention(one, said)), given)
+
+
+def may_mention(mesh: Mesh, axes: Sequence[str]) -> bool:
+    """Whether types on a mesh may speak of these axes."""
+    return all(axis in mesh and mesh.mode(axis) is not AxisMode.AUTO for axis in axes)
 
 
 def _bodies(made: Python, equation: Equation, mesh: Mesh, depth: int, path: Path | None) -> list[str]:
     """The names of the functions that the bodies of an equation are, after they are written."""
     names = []
     inner = mesh_within(equation, mesh)
-    for number, program in enumerate(bodies_of(equation)):
+    for at, program in enumerate(bodies_of(equation)):
         made.bodies += 1
         names.append(f"body{made.bodies}")
-        deeper = None if path is None else (*path[:-1], (path[-1][0], number))
+        deeper = None if path is None else (*path[:-1], (path[-1][0], at))
         _function(made, names[-1], program, inner, depth, deeper)
     return names
 
@@ -146,8 +151,8 @@ def bodies_of(equation: Equation) -> list[Program]:
     if equation.primitive not in FORMS:
         return []
     found = []
-    for _, value in equation.parameters.items_in_order:
-        for item in value.items if isinstance(value, Programs) else (value,):
+    for _, held in equation.parameters.items_in_order:
+        for item in held.items if isinstance(held, Programs) else (held,):
             inner = body(item)
             if inner is not None:
                 found.append(inner)
@@ -168,7 +173,17 @@ def _axes(value: Value) -> Axes:
     return tuple(str(axis) for axis in braces.items)
 
 
-FORMS: Final = frozenset({"jit", "checkpoint", "scan", "while", "cond", "shard_map"})
+OPAQUE: Final = {
+    "ffi_call": "a function that the text only names",
+    "pallas_call": "of which the text does not say where blocks begin",
+    "check": "which JAX runs only within checkify.checkify",
+}
+"""What a text does not say enough of."""
+CALLS: Final = frozenset(
+    {"jit", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call", "core_call"}
+)
+"""Forms that call their body; what a text does not say of them, the rules of one's own, JAX is not told."""
+FORMS: Final = CALLS | {"checkpoint", "remat2", "scan", "while", "cond", "shard_map", "compute_on"}
 
 
 def _several(equation: Equation) -> bool:
@@ -177,11 +192,19 @@ def _several(equation: Equation) -> bool:
 
 def _expression(equation: Equation, inside: Sequence[str], types: Mapping[str, Type | None], mesh: Mesh) -> str:
     name, rows = equation.primitive, equation.parameters
+    if name in OPAQUE:
+        raise Unwritten(f"{name}, {OPAQUE[name]}")
     operands = _operands(equation, types)
     if name in FORMS:
         return _WRITTEN[name](equation, list(inside), operands)
+    if name == "device_put":
+        return _device_put(equation, operands)
+    if name == "sharding_constraint":
+        return f"lax.with_sharding_constraint({operands[0]}, {value(rows['sharding'], 'sharding')})"
+    if name == "layout_constraint":
+        return f"with_layout_constraint({operands[0]}, {value(rows['layout'], 'layout')})"
     if name == "reshard":
-        return f"jax.sharding.reshard({operands[0]}, {_asked(equation.types[0], mesh)})"
+        return f"jax.sharding.reshard({operands[0]}, {asked(equation.types[0], mesh)})"
     left = _PRINTED_ALONE.get(name, ())
     said = {key: value(one, key) for key, one in rows.items_in_order if key not in left}
     said = {**_UNPRINTED.get(name, {}), **said}
@@ -192,9 +215,9 @@ def _expression(equation: Equation, inside: Sequence[str], types: Mapping[str, T
         if isinstance(equation.inputs[0], Literal):
             return _full(number(equation.inputs[0]), result, mesh)
         said["shape"] = repr(tuple(result.shape))
-        said["sharding"] = "None" if goal is None else f"on({_asked(goal, mesh)})"
+        said["sharding"] = "None" if goal is None else f"on({asked(goal, mesh)})"
     if name == "dot_general" and goal is not None:
-        said["out_sharding"] = f"on({_asked(goal, mesh)})"
+        said["out_sharding"] = f"on({asked(goal, mesh)})"
     tool = "scatter" if name.startswith("scatter") else "bind"
     return f"{tool}({', '.join([repr(name), *operands, *(f'{key}={text}' for key, text in said.items())])})"
 
@@ -204,15 +227,17 @@ def _operands(equation: Equation, types: Mapping[str, Type | None]) -> list[str]
     given = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
     axes = tuple(dict.fromkeys(axis for type in given if isinstance(type, ArrayType) for axis in type.varying))
     if not axes or equation.primitive in FORMS:
-        return [_atom(one) for one in equation.inputs]
+        return [atom_of(one) for one in equation.inputs]
     return [
-        f"bind('pvary', {_atom(one)}, axes={axes})" if isinstance(one, Literal) else _atom(one)
+        f"bind('pvary', {atom_of(one)}, axes={axes})" if isinstance(one, Literal) else atom_of(one)
         for one in equation.inputs
     ]
 
 
 def _full(number: str, type: ArrayType, mesh: Mesh) -> str:
     """A number everywhere, at a type."""
+    if type.dtype == "float0":
+        return f"bind('broadcast_in_dim', {number}, shape={tuple(type.shape)}, broadcast_dimensions=(), sharding=None)"
     manual = {axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL}
     (unreduced, free), (reduced, kept) = (
         tuple(tuple(axis for axis in axes if (axis in manual) is inside) for inside in (True, False))
@@ -232,11 +257,16 @@ def target(equation: Equation, types: Mapping[str, Type | None], mesh: Mesh) -> 
     if equation.primitive == "broadcast_in_dim":
         return None if _lies(given[0], mesh) == _lies(result, mesh) else result
     if equation.primitive == "dot_general":
-        contracted: tuple[tuple[int, ...], ...] = equation.parameters["dimension_numbers"][0]  # type: ignore[index, assignment]
-        for type, dims in zip(given, contracted, strict=True):
-            if isinstance(type, ArrayType) and any(type.axes[dim] for dim in dims):
-                return result
-        return None
+        numbers: Any = equation.parameters["dimension_numbers"]
+        contracted, batch = numbers
+        free: list[str] = []
+        for at, type in enumerate(given):
+            if isinstance(type, ArrayType):
+                if any(type.axes[dim] for dim in contracted[at]):
+                    return result
+                beside = batch[at] if at else ()
+                free += [axis for dim, axes in enumerate(type.axes) if dim not in beside for axis in axes]
+        return result if len({*free}) < len(free) else None  # an axis on two dims: somebody has said which it is to be
     if equation.primitive == "reshard":
         return result
     asked = any(equation.parameters.get(name) is not None for name in ("out_sharding", "sharding"))
@@ -254,6 +284,23 @@ def _lies(type: Type | None, mesh: Mesh) -> set[tuple[str, str]]:
 
 def _jit(equation: Equation, inside: list[str], operands: list[str]) -> str:
     return f"jax.jit({inside[0]})({', '.join(operands)})"
+
+
+def _compute_on(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    rows = {key: value(equation.parameters[key], key) for key in ("compute_type", "out_memory_spaces")}
+    how = ", ".join(f"{key}={text}" for key, text in rows.items())
+    return f"compute_on({inside[0]}, {how})({', '.join(operands)})"
+
+
+def _device_put(equation: Equation, operands: list[str]) -> str:
+    """An array or several, each where it is asked to be; by JAX's own function, since the copy is of no interest."""
+    devices = equation.parameters["devices"]
+    assert isinstance(devices, (tuple, list))
+    put = [
+        f"jax.device_put({operand}{'' if goal is None else f', {value(goal)}'})"
+        for operand, goal in zip(operands, devices, strict=True)
+    ]
+    return put[0] if len(put) == 1 else f"({', '.join(put)})"
 
 
 def _checkpoint(equation: Equation, inside: list[str], operands: list[str]) -> str:
@@ -289,89 +336,18 @@ def _cond(equation: Equation, inside: list[str], operands: list[str]) -> str:
 
 def _shard_map(equation: Equation, inside: list[str], operands: list[str]) -> str:
     rows = equation.parameters
-    ins, outs = (f"({''.join(f'{_spec(one)}, ' for one in rows[key])})" for key in ("in_specs", "out_specs"))  # type: ignore[union-attr]
+    ins, outs = (f"({''.join(f'{spec_text(one)}, ' for one in rows[key])})" for key in ("in_specs", "out_specs"))  # type: ignore[union-attr]
     axes = _axes(rows["newly_manual_axes"])
     how = f"in_specs={ins}, out_specs={outs}, axis_names={set(axes)!r}, check_vma={rows.get('check_vma', True)}"
     return f"jax.shard_map({inside[0]}, {how})({', '.join(operands)})"
 
 
 _WRITTEN: Final = {
-    "jit": _jit, "checkpoint": _checkpoint, "scan": _scan, "while": _while, "cond": _cond, "shard_map": _shard_map,
-}  # fmt: skip
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-def _name(name: str) -> str:
-    return f"{name}_" if name in _RESERVED else name.replace("%", "v")
-
-
-def _atom(atom: Atom) -> str:
-    return number(atom) if isinstance(atom, Literal) else _name(atom)
-
-
-def number(literal: Literal) -> str:
-    """A literal as a number of its dtype."""
-    dtype = literal.type.dtype if isinstance(literal.type, ArrayType) else "f32"
-    text = literal.text if literal.text not in ("inf", "-inf", "nan") else f"float({literal.text!r})"
-    if dtype == "float0":
-        raise Unwritten("a literal of float0")
-    name = DTYPES[dtype][0]
-    if not hasattr(np, name):
-        return f"jnp.{name}({text})"
-    return f"np.{name if name != 'bool' else 'bool_'}({text})"
-
-
-def value(value: Value, key: str = "") -> str:
-    """A parameter as a Python expression. Raises `Unwritten`."""
-    if isinstance(value, Word):
-        if key in _DTYPE:
-            return f"jnp.dtype({str(value)!r})"
-        if value.startswith(("GatherScatterMode.", "Precision.")):
-            return f"lax.{value}"
-        raise Unwritten(f"{key}={value}")
-    if isinstance(value, Real):
-        return f"float({str(value)!r})"
-    if value is None or isinstance(value, (bool, int, str)):
-        return repr(value)
-    if isinstance(value, (tuple, list)):
-        return f"({''.join(f'{_inner(one)}, ' for one in value)})"
-    if isinstance(value, Call):
-        if value.name == "NamedSharding":
-            return f"on({_spec(value.keyword('spec'))})"
-        if value.name == "P":
-            return _spec(value)
-        parts = [_inner(one) for one in value.arguments]
-        parts += [f"{name}={_inner(one)}" for name, one in value.keywords]
-        return f"{'' if value.name.startswith('np.') else 'lax.'}{value.name}({', '.join(parts)})"
-    raise Unwritten(f"{key}={value}")
-
-
-def _inner(one: Value) -> str:
-    return value(one)
-
-
-def _spec(spec: Value) -> str:
-    assert isinstance(spec, Call)
-    parts = [value(one) for one in spec.arguments]
-    for key, one in spec.keywords:
-        if isinstance(one, Braces):
-            parts.append(f"{key}={{{', '.join(map(repr, one.items))}}}")
-        elif one != "sum":
-            raise Unwritten(f"{key}={one}")
-    return f"P({', '.join(parts)})"
-
-
-def spec_of(type: Type | None) -> str:
-    """The spec of a type."""
-    from calculus.building import partition_spec
-
-    assert isinstance(type, ArrayType)
-    return _spec(partition_spec(type.axes, type.unreduced, type.reduced))
-
-
-def _asked(type: Type | None, mesh: Mesh) -> str:
-    """The spec that asks for a type: of manual axes there is nothing to ask."""
-    assert isinstance(type, ArrayType)
-    return spec_of(type.without([axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL]))
+    **dict.fromkeys(CALLS, _jit),
+    **dict.fromkeys(("checkpoint", "remat2"), _checkpoint),
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    "shard_map": _shard_map,
+    "compute_on": _compute_on,
+}

@@ -16,8 +16,9 @@ from calculus.types import ArrayType, Type, same
 from verifier.cells import Refusal, Verdict
 from verifier.devices import Array
 from verifier.with_jax import meshes
-from verifier.with_jax.probe import REFUSALS, evaluate_manual, of_aval, spec, struct
-from verifier.with_jax.python import FORMS, Unwritten, Watched, as_python
+from verifier.with_jax.probe import REFUSALS, evaluate_manual, of_aval, sharding_of, struct
+from verifier.with_jax.python import FORMS, Watched, as_python, may_mention
+from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.script import HEAD, TOOLS
 from verifier.with_jax.shared import opened
 
@@ -51,12 +52,25 @@ def _names() -> dict[str, Any]:
 _TOOLS: Final[dict[str, Any]] = {}
 
 
-def callable_of(program: Program, mesh: Mesh) -> Callable[..., Any]:
-    """A program as a function of JAX's, constants first. Raises `Unwritten`."""
+def callable_of(program: Program, mesh: Mesh, others: Sequence[Mesh] = ()) -> Callable[..., Any]:
+    """A program as a function of JAX's, constants first. others: meshes that it moves to. Raises `Unwritten`, and what
+    this release does not have."""
     names = _names()
-    exec(as_python(program, mesh).text, names)
+    made = as_python(program, mesh, watch=True, others=others)
+    _known(made.watched)
+    exec(as_python(program, mesh, others=others).text, names)
     function: Callable[..., Any] = names["program"]
     return function
+
+
+def inputs_of(program: Program) -> list[ArrayType]:
+    """The types of what the function of a program takes, constants first. Raises `Unwritten` for what is no array."""
+    found = []
+    for type in (*program.constant_types, *program.input_types):
+        if not isinstance(type, ArrayType):
+            raise Unwritten(f"an input of type {type}")
+        found.append(type)
+    return found
 
 
 def _refusal(error: Exception) -> Verdict:
@@ -65,14 +79,19 @@ def _refusal(error: Exception) -> Verdict:
     return Verdict(None, Refusal(name, said, crash=name not in REFUSALS))
 
 
-def first_difference(program: Program, mesh: Mesh) -> Says | None:
-    """The first equation of which JAX says something else than is printed: another type, or that it is refused. Raises
-    `Unwritten`."""
-    made = as_python(program, mesh, watch=True)
-    for one in made.watched:
+def _known(watched: Sequence[Watched]) -> None:
+    """Raises `Unwritten` for a primitive that this release does not have."""
+    for one in watched:
         name = one.equation.primitive
         if name not in FORMS and name not in _names()["PRIMITIVES"]:
             raise Unwritten(f"{name}, which this release does not have")
+
+
+def first_difference(program: Program, mesh: Mesh, others: Sequence[Mesh] = ()) -> Says | None:
+    """The first equation of which JAX says something else than is printed: another type, or that it is refused. Raises
+    `Unwritten`, and what JAX raises where it does not let the inputs in."""
+    made = as_python(program, mesh, watch=True, others=others)
+    _known(made.watched)
     found: list[Says] = []
 
     def step(number: int, evaluate: Callable[[], Any]) -> Any:
@@ -95,14 +114,14 @@ def first_difference(program: Program, mesh: Mesh) -> Says | None:
 
     names = _names() | {"step": step}
     exec(made.text, names)
-    inputs = [type for type in program.input_types if isinstance(type, ArrayType)]
+    inputs = inputs_of(program)
 
     def traced(*values: Any) -> Any:
         names["program"](*values)
         return ()
 
     try:
-        _traced(traced, inputs, mesh)
+        _traced(traced, inputs, mesh, others)
     except _Stop:
         pass
     except Exception:
@@ -132,13 +151,19 @@ def answer(program: Program, mesh: Mesh) -> Verdict:
     return found[0]
 
 
-def _traced(function: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh) -> None:
+def _traced(function: Callable[..., Any], inputs: Sequence[ArrayType], mesh: Mesh, others: Sequence[Mesh] = ()) -> None:
     if any(axis.mode is AxisMode.MANUAL for axis in mesh.axes):
         evaluate_manual(function, inputs, mesh)
         return
     where = meshes.abstract(mesh)
     with jax.sharding.use_abstract_mesh(where):
-        jax.jit(function).trace(*(struct(type, where) for type in inputs))
+        structs = [struct(type, meshes.abstract(_lying(type, (mesh, *others)))) for type in inputs]
+        jax.jit(function).trace(*structs)
+
+
+def _lying(type: ArrayType, among: Sequence[Mesh]) -> Mesh:
+    """The first mesh on which a type may be."""
+    return next((one for one in among if may_mention(one, type.mentioned)), among[0])
 
 
 class Ran(NamedTuple):
@@ -149,29 +174,43 @@ class Ran(NamedTuple):
 
 
 class Function:
-    """A program as a function of JAX's, on devices; with `wrt`, together with its vjp: its inputs are then followed by
-    a cotangent for each result that can have one, its results by the cotangents of these inputs."""
+    """A function of JAX's, on devices; with `wrt`, together with its vjp: its inputs are then followed by a cotangent
+    for each result that can have one, its results by the cotangents of these inputs."""
 
-    def __init__(self, program: Program, mesh: Mesh, inputs: Sequence[ArrayType], wrt: Sequence[int] | None) -> None:
-        """Trace it. inputs: the types of all of them. Raises what JAX raises."""
-        names = _names()
-        exec(as_python(program, mesh).text, names)
-        self.function: Callable[..., Any] = names["program"]
-        count = mesh.size(mesh.by_name)
-        kinds = meshes.abstract(mesh).axis_types
-        sizes = tuple(int(axis.size or 1) for axis in mesh.axes)
-        self.mesh = jax.make_mesh(sizes, tuple(mesh.by_name), axis_types=kinds, devices=jax.devices()[:count])
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        mesh: Mesh,
+        inputs: Sequence[ArrayType],
+        wrt: Sequence[int] | None,
+        own: int,
+        others: Sequence[Mesh] = (),
+    ) -> None:
+        """Trace it. inputs: the types of all of them. own: how many are the function's. others: meshes that inputs may
+        be on. Raises what JAX raises."""
+        self.function = function if wrt is None else _with_vjp(function, wrt, own)
+        self.meshes = {one: _made(one) for one in (mesh, *others)}
+        self.mesh = self.meshes[mesh]
         self.inputs = inputs
-        if wrt is not None:
-            self.function = _with_vjp(self.function, wrt, len(program.inputs))
         with jax.set_mesh(self.mesh):
-            structs = [
-                jax.ShapeDtypeStruct(type.shape, _dtype(type), sharding=NamedSharding(self.mesh, spec(type)))
-                for type in inputs
-            ]
-            self.traced = jax.jit(self.function).trace(*structs)
+            self.traced = jax.jit(self.function).trace(*(struct(type, self._mesh_of(type)) for type in inputs))
         self.types = tuple(of_aval(one.aval) for one in opened(self.traced.jaxpr).outvars)
         self.compiled: Any = None
+        if any(
+            axis.mode is AxisMode.AUTO for axis in mesh.axes
+        ):  # where results lie is not to be the compiler's choice
+            self._laid_out()
+
+    def _mesh_of(self, type: ArrayType) -> Any:
+        """The mesh that an input is on."""
+        return self.meshes[_lying(type, tuple(self.meshes))]
+
+    def _laid_out(self) -> None:
+        wanted = [sharding_of(type, self.mesh) if isinstance(type, ArrayType) else None for type in self.types]
+        function = self.function
+        with jax.set_mesh(self.mesh):
+            flat = jax.jit(lambda *given: jax.tree.leaves(function(*given)), out_shardings=wanted)
+            self.traced = flat.trace(*(struct(type, self.mesh) for type in self.inputs))
 
     def run(self, inputs: Sequence[Blocks]) -> Ran:
         """Run it on what every device holds of each input. Raises what JAX raises."""
@@ -183,20 +222,56 @@ class Function:
         by_number = {device.id: number for number, device in enumerate(self.mesh.devices.flat)}
         found = []
         for result in results:
-            shards = sorted(result.addressable_shards, key=lambda shard: by_number[shard.device.id])
-            found.append([np.asarray(shard.data) for shard in shards])
+            key = str(result.dtype).startswith("key")
+            words = jax.random.key_data(result) if key else result
+            if not isinstance(words, jax.Array):  # what has no tangent lies nowhere
+                found.append([np.asarray(words)] * len(by_number))
+                continue
+            shards = sorted(words.addressable_shards, key=lambda shard: by_number[shard.device.id])
+            found.append([_joined(shard.data) if key else np.asarray(shard.data) for shard in shards])
         return Ran(self.types, found)
 
     def _placed(self, type: ArrayType, blocks: Blocks) -> Any:
-        arrays = [jax.device_put(block, device) for block, device in zip(blocks, self.mesh.devices.flat, strict=True)]
-        sharding = NamedSharding(self.mesh, spec(type))
-        return jax.make_array_from_single_device_arrays(tuple(map(int, type.shape)), sharding, arrays)
+        key = type.dtype.startswith("key")
+        mesh = self._mesh_of(type)
+        shape, sharding = tuple(map(int, type.shape)), sharding_of(type, mesh)
+        if key:
+            blocks, shape = [_words(block) for block in blocks], (*shape, 2)
+            sharding = NamedSharding(mesh, jax.sharding.PartitionSpec(*_partitions(sharding.spec, shape)))
+        if type.dtype == "float0":
+            return np.zeros(shape, jax.dtypes.float0)
+        arrays = [jax.device_put(block, device) for block, device in zip(blocks, mesh.devices.flat, strict=True)]
+        found = jax.make_array_from_single_device_arrays(shape, sharding, arrays)
+        return jax.random.wrap_key_data(found) if key else found
 
 
-def _dtype(type: ArrayType) -> Any:
-    from verifier.execution.arithmetic import dtype_of
+def _made(mesh: Mesh) -> Any:
+    count = mesh.size(mesh.by_name)
+    kinds = meshes.abstract(mesh).axis_types
+    sizes = tuple(int(axis.size or 1) for axis in mesh.axes)
+    return jax.make_mesh(sizes, tuple(mesh.by_name), axis_types=kinds, devices=jax.devices()[:count])
 
-    return dtype_of(type.dtype)
+
+def of_program(
+    program: Program, mesh: Mesh, inputs: Sequence[ArrayType], wrt: Sequence[int] | None, others: Sequence[Mesh] = ()
+) -> Function:
+    """A program as a function on devices, constants first. Raises `Unwritten`, and what JAX raises."""
+    own = len(program.constants) + len(program.inputs)
+    return Function(callable_of(program, mesh, others), mesh, inputs, wrt, own, others)
+
+
+def _words(keys: Array) -> Array:
+    """The two words of each key, the high one first."""
+    return np.stack([(keys >> np.uint64(32)).astype(np.uint32), keys.astype(np.uint32)], -1)
+
+
+def _joined(words: Any) -> Array:
+    found = np.asarray(words).astype(np.uint64)
+    return np.asarray(found[..., 0] << np.uint64(32) | found[..., 1])
+
+
+def _partitions(spec: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    return (*spec, *(None,) * (len(shape) - len(tuple(spec))))
 
 
 def _with_vjp(function: Callable[..., Any], wrt: Sequence[int], count: int) -> Callable[..., Any]:

@@ -10,7 +10,8 @@ from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Program
 from calculus.types import DTYPES, ArrayType
 from verifier.with_jax.probe import entering, outside
-from verifier.with_jax.python import as_python, spec_of
+from verifier.with_jax.python import as_python
+from verifier.with_jax.python_values import spec_of
 
 HEAD: Final = """\
 import os
@@ -22,6 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.compute_on import compute_on
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend.core import Primitive
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -42,6 +45,14 @@ def bind(name, *operands, **parameters):
 
 def on(spec):
     return NamedSharding(jax.sharding.get_abstract_mesh(), spec)
+
+
+def under(mesh, evaluate):
+    device = getattr(jax.sharding.get_abstract_mesh(), "abstract_device", None)
+    if device is not None:
+        mesh = mesh.update(abstract_device=device)
+    with jax.sharding.use_abstract_mesh(mesh):
+        return evaluate()
 
 
 def scan(body, held, carries, scanned, **how):

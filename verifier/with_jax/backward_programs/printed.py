@@ -9,14 +9,13 @@ from calculus.checking import Checker
 from calculus.meshes import Mesh
 from calculus.refusals import Refused
 from calculus.typed import typed
-from calculus.types import ArrayType, Type
 from grammar.read import read
+from verifier.execution.instances import instance
 from verifier.texts import meshes_of
 from verifier.with_jax import meshes as jax_meshes
 from verifier.with_jax.gradients import Traced, traced
 from verifier.with_jax.probe import struct
-from verifier.with_jax.python import Unwritten
-from verifier.with_jax.running import callable_of
+from verifier.with_jax.running import callable_of, inputs_of
 
 
 def of_file(file: str, meshes: Sequence[Mesh] = ()) -> Traced:
@@ -25,17 +24,11 @@ def of_file(file: str, meshes: Sequence[Mesh] = ()) -> Traced:
     document = read(Path(file).read_text(encoding="utf-8"))
     given = list(meshes) or meshes_of(document)
     checker = Checker(given)
-    checked = checker.check(document.program)
+    checked = checker.check(instance(document.program)[0])
     if checker.refusals:
         raise Refused(checker.refusals[0][0])
     program = typed(checked)
     mesh = given[0] if given else Mesh(())
     where = jax_meshes.abstract(mesh)
-    inputs = [_array(type) for type in (*program.constant_types, *program.input_types)]
-    return traced(callable_of(program, mesh), [struct(type, where) for type in inputs], where)
-
-
-def _array(type: Type | None) -> ArrayType:
-    if not isinstance(type, ArrayType):
-        raise Unwritten(f"an input of type {type}")
-    return type
+    inputs = [struct(type, where) for type in inputs_of(program)]
+    return traced(callable_of(program, mesh, given[1:]), inputs, where)
