@@ -10,26 +10,32 @@ from typing import Final
 from verifier.proving.obligations import Obligation
 from verifier.theorems import (
     adjointness,
+    backward,
     communication,
     cotangents,
     fan_out,
     forced,
     hoisting,
+    modes,
+    relation,
     reshards,
     sums,
 )
 from verifier.theorems.theorem import Theorem as Theorem
 
 THEOREMS: Final[tuple[Theorem, ...]] = (
+    relation.THEOREM,
     cotangents.THEOREM,
     adjointness.THEOREM,
+    backward.THEOREM,
     communication.THEOREM,
     forced.THEOREM,
     hoisting.THEOREM,
+    modes.THEOREM,
     reshards.THEOREM,
     fan_out.THEOREM,
 )
-"""In the order in which they rest on each other."""
+"""What is typed, what that means for derivatives, what it costs, why it is so, and how the two modes agree."""
 
 
 def obligations() -> Iterator[Obligation]:

@@ -115,7 +115,7 @@ def _moves() -> Sequence[Query]:
     on device e to one on device d. The transpose's arrows are the same ones, turned."""
     d, e, i, j, k, m, q, r, row, column = Integers("d e i j k m q r row column")
     to, source = Function("to", INTEGERS, INTEGERS), Function("from", INTEGERS, INTEGERS)
-    other_q, other_r = Integers("q' r'")
+    other_q, other_r = Integers("q′ r′")
     rows: Named = ("the row is a block and an offset", And(m > 0, r >= 0, r < m, row == q * m + r))
     columns: Named = (
         "the column is a block and an offset",

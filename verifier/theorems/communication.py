@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from calculus.collectives import COLLECTIVES
 from calculus.communication import ALL_GATHER, ALL_REDUCE
 from calculus.cotangents import State, cotangent_state
-from verifier.proving.obligations import Obligation
+from verifier.proving.obligations import BOUNDED, Obligation
 from verifier.solver import (
     And,
     Constant,
@@ -38,17 +38,20 @@ from verifier.theorems.cotangents import FREE, LETTERS, calculus_map, sort, tabl
 from verifier.theorems.prices import array_bytes, devices, price, steps, wire
 from verifier.theorems.reshards import SIZED, sizes
 from verifier.theorems.sums import Named, induction, total
-from verifier.theorems.table import free, judgments, rows
+from verifier.theorems.table import Row, every, free, judgments, rows
 from verifier.theorems.theorem import Theorem
 
 NAME: Final = "communication"
 NOT_REPLICATED: Final = "the operand is not replicated"
 REPLICATED: Final = "the operand is replicated"
-ALL_COPIES: Final = "all other operands are replicated or reduced"
+ALL_COPIES: Final = "the operands that stay are replicated or reduced"
 WHOLE_RESULT: Final = "the result is replicated or unreduced"
 NEITHER: Final = "neither state is replicated"
 SEVERAL: Final = "there are several devices"
 SOMETHING: Final = "there is something to send"
+
+
+OPERATIONS: Final = "all relations of up to two operands, and the table's sample calls, of up to four"
 
 
 class Transpose(NamedTuple):
@@ -57,6 +60,7 @@ class Transpose(NamedTuple):
 
     primitive: one that makes it. states, result: of the judgment. operand: its place. collective: what takes the
     cotangent to the state that it has, nothing where that is free. own: whether the operand has the factor that is cut.
+    others: the states of the operands that the transpose keeps: what is jointly linear with this one is gone.
     """
 
     primitive: str
@@ -65,26 +69,24 @@ class Transpose(NamedTuple):
     operand: int
     collective: str
     own: bool
+    others: tuple[State, ...]
 
     @property
     def state(self) -> State:
         """The operand's."""
         return self.states[self.operand]
 
-    @property
-    def others(self) -> tuple[State, ...]:
-        """The states of the other operands."""
-        return tuple(state for place, state in enumerate(self.states) if place != self.operand)
-
 
 @cache
 def transposes() -> tuple[Transpose, ...]:
-    """Every transpose of every judgment of the table. Raises `ValueError` where one can not be computed at all."""
+    """Every transpose of every judgment of the table, and of all relations of one factor and up to two operands. Raises
+    `ValueError` where one can not be computed at all."""
     return tuple(_transposes())
 
 
 def _transposes() -> Iterator[Transpose]:
-    for row in rows():
+    small = [Row(one, (f"a relation of {arity} operands",)) for arity in (1, 2) for one in dict.fromkeys(every(arity))]
+    for row in (*rows(), *small):
         for states, result in judgments(row.relation):
             for operand, _ in row.relation.signature.linear_operands():
                 transposed, kept = row.relation.transposed(operand)
@@ -96,7 +98,9 @@ def _transposes() -> Iterator[Transpose]:
                     raise ValueError(f"{row.name} of {states} → {result} has no transpose in operand {operand}")
                 cut = {state[1] for state in (*states, result) if isinstance(state, tuple)}
                 own = not cut.isdisjoint(row.relation.scheme.operands[operand])
-                yield Transpose(row.name, states, result, operand, "" if "" in ways else min(ways), own)
+                kind = "" if "" in ways else min(ways)
+                others = tuple(states[place] for place in kept if place != operand)
+                yield Transpose(row.name, states, result, operand, kind, own, others)
 
 
 def _kind(source: State, wanted: State) -> str:
@@ -134,7 +138,7 @@ def _letter(state: State) -> str:
 
 
 class _Case:
-    """A transpose of the table, for the solver: state: the operand's. copies: whether all other operands are N or R.
+    """A transpose of the table, for the solver: state: the operand's. copies: whether what stays is N or R.
     result: the result's state. pays: whether it takes a collective."""
 
     def __init__(self) -> None:
@@ -299,11 +303,12 @@ def obligations() -> tuple[Obligation, ...]:
     return (
         Obligation(
             "communication.kept_free", NAME, "(a) xᵢ in R, S, U, and κ(f) = 0: κ(fᵀ in i) = 0", _kept_free, _found,
-            domain="any arithmetic",
+            domain="any arithmetic", basis=BOUNDED, bound=OPERATIONS,
         ),
         Obligation(
-            "communication.replicated", NAME, "(b) xᵢ in N: κ(fᵀ in i) = 0 iff others are N, R and the result N, U; "
+            "communication.replicated", NAME, "(b) xᵢ in N: κ(fᵀ in i) = 0 iff what stays is N, R and the result N, U; "
             "else an all-gather of L, where a dim of xᵢ is cut, or an all-reduce of L", _replicated,
+            basis=BOUNDED, bound=OPERATIONS,
         ),
         Obligation(
             "communication.both_ways", NAME, "(c) w(s → t) = w(CT t → CT s) among S, R, U, for every n and payload",
@@ -325,16 +330,16 @@ def obligations() -> tuple[Obligation, ...]:
 THEOREM: Final = Theorem(
     NAME,
     "A free operation has a free transpose with respect to every linear operand that is not replicated. With respect "
-    "to one that is, exactly if all others are copies and the result is replicated or unreduced; otherwise it takes an "
-    "all-reduce or an all-gather of that operand. Among sharded, varying, reduced and unreduced, collectives and "
-    "their transposes have one wire price. Into replicated it fails the other way. The free cast to reduced moves the "
-    "payment to one place.",
+    "to one that is, exactly if what stays beside it are copies and the result is replicated or unreduced; "
+    "otherwise it takes an all-reduce or an all-gather of that operand. Among sharded, varying, "
+    "reduced and unreduced, collectives and their transposes have one wire price. Into replicated it "
+    "fails the other way. The free cast to reduced moves the payment to one place.",
     "xᵢ ∉ N ⟹ (κ(f) = 0 ⟹ κ(fᵀᵢ) = 0);  w(s → t) = w(CT t → CT s) on {S, V, R, U};  "
     "w(N → R) = 0, w(U → N) = 2(n-1)/n·L",
     (
         (NOT_REPLICATED, "(a) the operand is sharded, reduced or unreduced"),
         (REPLICATED, "(b) the operand is replicated"),
-        (ALL_COPIES, "(b) nothing beside the operand is cut or pending"),
+        (ALL_COPIES, "(b) no operand that the transpose keeps beside it is cut or pending"),
         (WHOLE_RESULT, "(b) the result is replicated, or masked"),
         (NEITHER, "(c) neither the source nor the target is replicated"),
         (SEVERAL, "(d) the axis has more than one device"),

@@ -60,7 +60,7 @@ PAIRED: Final = frozenset(
 @cache
 def sort() -> tuple[Term, dict[str, Term]]:
     """The sort of states along one axis, and its elements by letter."""
-    made, elements = enumeration("State", list(_NAMES.values()))
+    made, elements = enumeration("StateAlongAxis", list(_NAMES.values()))
     return made, dict(zip(LETTERS, elements, strict=True))
 
 

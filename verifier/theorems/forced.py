@@ -60,9 +60,9 @@ class Setting:
         self.held = Constant("the state of the cotangent", made)
         self.axes = Integer("array dims of the cotangent")
         self.scalar_in_full, self.product_free = Truth("a scalar is held in full"), Truth("the product is expressible")
-        self.x = Numbers("x[0] x[1]"), Numbers("x[0] x'[1]")
-        self.c = Numbers("c[0] c[1]"), Numbers("c[0] c'[1]")
-        self.shares = Numbers("share[0] share[1]"), Numbers("share'[0] share'[1]")
+        self.x = Numbers("x[0] x[1]"), Numbers("x[0] x′[1]")
+        self.c = Numbers("c[0] c[1]"), Numbers("c[0] c′[1]")
+        self.shares = Numbers("share[0] share[1]"), Numbers("share′[0] share′[1]")
         self.rest = Number("rest")
         self.truths = tuple(x[0] * c[0] + x[1] * c[1] + self.rest for x, c in zip(self.x, self.c, strict=True))
 
@@ -91,7 +91,7 @@ class Setting:
 
 @cache
 def _states() -> tuple[Term, Sequence[Term]]:
-    found: tuple[Term, Sequence[Term]] = enumeration("Held", ["sharded", "replicated", "a third state"])
+    found: tuple[Term, Sequence[Term]] = enumeration("HeldAs", ["sharded", "replicated", "a third state"])
     return found
 
 
@@ -165,7 +165,7 @@ def _separable() -> Sequence[Query]:
     between two runs changes the value by an amount that does not depend on device 0."""
     reads = Function("reads", NUMBERS, NUMBERS, NUMBERS)
     mine, theirs = (Function(f"share[{d}]", NUMBERS, NUMBERS, NUMBERS) for d in (0, 1))
-    x0, c0, x1, c1, a0, b0, a1, b1, rest = Numbers("x[0] c[0] x[1] c[1] x'[0] c'[0] x'[1] c'[1] rest")
+    x0, c0, x1, c1, a0, b0, a1, b1, rest = Numbers("x[0] c[0] x[1] c[1] x′[0] c′[0] x′[1] c′[1] rest")
     runs = [(x0, c0, x1, c1), (a0, b0, a1, b1), (x0, c0, a1, b1), (a0, b0, x1, c1)]
     values = [reads(mine(p, q), theirs(r, s)) for p, q, r, s in runs]
     transposes: list[Named] = [
@@ -182,7 +182,7 @@ def _isomorphism() -> Sequence[Query]:
     family, array = Function("y", INTEGERS, INTEGERS, NUMBERS), Function("A", INTEGERS, INTEGERS, NUMBERS)
     device, index, n = Integer("d"), Integer("i"), Integer("n")
     linear = Function("f", NUMBERS, NUMBERS)
-    again = Function("y'", INTEGERS, INTEGERS, NUMBERS)
+    again = Function("y′", INTEGERS, INTEGERS, NUMBERS)
     stacked: Named = (
         "row d is what device d holds",
         ForAll([device, index], array(device, index) == family(device, index)),

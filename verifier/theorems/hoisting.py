@@ -115,8 +115,8 @@ def _value() -> Sequence[Query]:
 
 def _on_two() -> Query:
     """The same on two devices with two contributions each, small enough to be looked at."""
-    first, second = Numbers("g[0] g[1]"), Numbers("g'[0] g'[1]")
-    reduced, held, each, once = Numbers("r r'"), Numbers("sum[0] sum[1]"), Number("each"), Number("once")
+    first, second = Numbers("g[0] g[1]"), Numbers("g′[0] g′[1]")
+    reduced, held, each, once = Numbers("r r′"), Numbers("sum[0] sum[1]"), Number("each"), Number("once")
     adds = (reduced[0] == first[0] + first[1]), (reduced[1] == second[0] + second[1]), once == held[0] + held[1]
     accumulates = (held[0] == first[0] + second[0]), (held[1] == first[1] + second[1])
     return Query(

@@ -91,7 +91,7 @@ def _values() -> Sequence[Query]:
 
 
 def _composed() -> Sequence[Query]:
-    first, second, third = Numbers("value value' value''")
+    first, second, third = Numbers("value value′ value″")
     given = ((KEPT, first == second), (KEPT_AGAIN, second == third))
     return (Query("two reshards keep the value", given, first == third),)
 
@@ -163,7 +163,7 @@ def _scattered_and_gathered() -> Sequence[Query]:
 def _adjoint() -> Sequence[Query]:
     """⟨reshard x, y⟩ in the target's pairing is ⟨x, reshard y⟩ in the source's: both are ⟨v, w⟩. `cotangents.pairing`
     says that a pairing is that of the values."""
-    v, w, moved, back, there, here = Numbers("v w v' w' ⟨reshard⸳x,y⟩ ⟨x,reshard⸳y⟩")
+    v, w, moved, back, there, here = Numbers("v w v′ w′ ⟨reshard⸳x,y⟩ ⟨x,reshard⸳y⟩")
     given = ((KEPT, moved == v), (KEPT_AGAIN, back == w), (BY_VALUES, And(there == moved * w, here == v * back)))
     return (Query("a reshard's transpose is a reshard", given, there == here),)
 

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from calculus.cotangents import State
 from calculus.linearity import KIND, Factor, Relation, States, axis_scheme, relation
 from calculus.primitives import TABLE
+from calculus.signatures import Signature
 from calculus.states import relation_of
 from verifier.samples import NoSample, samples
 
@@ -88,3 +89,46 @@ def judgments(given: Relation) -> Iterator[tuple[States, State]]:
 def free(source: State, target: State) -> bool:
     """Whether a cast along the chain N, R ≼ S ≼ U takes one state to the other."""
     return source == target or source in ("N", "R") or (isinstance(source, tuple) and target == "U")
+
+
+def restricted(given: Relation, factor: Factor | None) -> Relation:
+    """What is left of a relation when all factors but one are forgotten."""
+    scheme = given.scheme
+    sets = [operand & {factor} for operand in scheme.operands]
+    roles = {name: role for name, role in scheme.reduced if name == factor}
+    return relation(axis_scheme(sets, scheme.result & {factor}, roles, scheme.accumulator), given.signature)
+
+
+def every(arity: int) -> Iterator[Relation]:
+    """Every relation of one factor and so many operands: each operand has the factor or not, it is passed on, summed,
+    or only the result's; each operand is in some group, or not linear, or an index; a sum may start
+    from an operand, which is then jointly linear with all that is linear."""
+    for places in _placed(arity):
+        groups = tuple(
+            tuple(operand for operand, place in enumerate(places) if place == number)
+            for number in range(max((*places, -1)) + 1)
+        )
+        nonlinear, index = (
+            tuple(operand for operand, place in enumerate(places) if place == kind) for kind in (-1, -2)
+        )
+        signature = Signature(tuple(f"x{operand}" for operand in range(arity)), groups, nonlinear, index)
+        for having in product((False, True), repeat=arity):
+            sets = [{0} if has else set() for has in having]
+            yield relation(axis_scheme(sets, {0}), signature)
+            yield relation(axis_scheme(sets, ()), signature)
+            if any(having):
+                starts = [operand for operand, has in enumerate(having) if not has]
+                for start in (None, *(one for one in starts if all(one in group for group in groups))):
+                    yield relation(axis_scheme(sets, (), {0: "sum"}, start), signature)
+
+
+def _placed(arity: int) -> Iterator[tuple[int, ...]]:
+    """For each operand the number of its group, or -1 or -2; groups are numbered in the order in which they begin."""
+    for places in product(range(-2, arity), repeat=arity):
+        begun = -1
+        for place in places:
+            if place > begun + 1:
+                break
+            begun = max(begun, place)
+        else:
+            yield places

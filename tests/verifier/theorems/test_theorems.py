@@ -10,12 +10,14 @@ import pytest
 
 from calculus.collectives import COLLECTIVES
 from calculus.communication import ALL_GATHER, ALL_REDUCE, Collective, move
+from calculus.linearity import Relation
 from calculus.meshes import Mesh
 from calculus.primitives import TABLE
 from calculus.types import ArrayType
 from verifier.proving.obligations import BOUNDED, DEFINITION, TESTED, Obligation, Outcome, discharge
 from verifier.solver import Query, decide
-from verifier.theorems import THEOREMS, Theorem, communication, cotangents, obligations, prices, transposes
+from verifier.theorems import THEOREMS, Theorem, communication, cotangents, modes, obligations, prices, transposes
+from verifier.theorems.iteration import greatest
 
 ROOT = Path(__file__).resolve().parents[3]
 ALL = {one.name: one for one in obligations()}
@@ -133,9 +135,42 @@ def test_a_transpose_that_does_not_add_is_refuted(name: str, monkeypatch: pytest
 
 
 def test_a_transpose_that_communicates_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = (*communication.transposes(), communication.Transpose("mul", ("R", "U"), "U", 0, ALL_REDUCE, False))
+    found = (*communication.transposes(), communication.Transpose("mul", ("R", "U"), "U", 0, ALL_REDUCE, False, ("U",)))
     monkeypatch.setattr(communication, "transposes", lambda: found)
     refuted("communication.kept_free")
+
+
+def test_a_relation_that_forgets_demands_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Local for Q: U · N → U, which is right forward, would be a member."""
+    monkeypatch.setattr(Relation, "contains", lambda self, states, result: result in self.local_results(states))
+    refuted("relation.iterated")
+    refuted("backward.marked")
+
+
+def test_a_relation_that_asks_too_much_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Relation, "contains", lambda self, states, result: False)
+    refuted("relation.conservative")
+    refuted("relation.iterated")
+
+
+def test_an_iteration_without_marks_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strict closure is not the design's."""
+    strict = greatest(strict=True)
+    monkeypatch.setattr("verifier.theorems.relation.greatest", lambda **given: strict)
+    refuted("relation.iterated")
+    refuted("relation.two_closures")
+
+
+def test_another_boundary_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modes, "INSIDE", {"N": "R", "R": "N", "S": "V", "U": "U"})
+    refuted("modes.crossing")
+    refuted("modes.cotangents")
+
+
+def test_a_dearer_way_in_per_device_code_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum everywhere where a reduce-scatter would do."""
+    monkeypatch.setitem(modes.MOVES, ("U", "S"), ("unreduced_psum", "pvary"))
+    refuted("modes.prices")
 
 
 def test_an_obligation_of_nothing_is_open() -> None:
