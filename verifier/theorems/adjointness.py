@@ -174,6 +174,23 @@ def _runs(name: str) -> str:
     return next(filter(None, map(disagreement, linear_samples()[name])), "")
 
 
+def _programs() -> str:
+    """Programs that are drawn, with calls, loops, branches, boundaries, reshards and collectives: their linear programs
+    and the transposes of these, on devices that hold blocks, copies and pieces."""
+    from verifier.theorems.programs import SEEDS, backward, disagreement
+
+    compared = 0
+    for seed in SEEDS:
+        one = backward(seed)
+        if one.refused:
+            continue
+        wrong, finite = disagreement(one, seed)
+        if wrong:
+            return wrong
+        compared += finite
+    return "" if compared > len(SEEDS) // 2 else f"only {compared} of {len(SEEDS)} drawn programs could be compared"
+
+
 _DERIVED: Final = {
     "contraction": ("adjointness.contraction", "its index lists are exchanged"),
     "elementwise": ("adjointness.elementwise", "it is its own transpose, entry by entry"),
@@ -222,6 +239,10 @@ def obligations() -> tuple[Obligation, ...]:
             _contraction, uses=("sums.scaled", "sums.exchanged", "adjointness.same_terms"),
         ),
         Obligation("adjointness.elementwise", NAME, "⟨a·x, y⟩ = ⟨x, a·y⟩, entry by entry", _elementwise),
+        Obligation(
+            "adjointness.programs", NAME, "⟨L t, c⟩ = ⟨t, Lᵀ c⟩ for the linear programs of drawn programs, on devices",
+            check=_programs, basis=TESTED,
+        ),
         *map(_of, linear_samples()),
     )  # fmt: skip
 

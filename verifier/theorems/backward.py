@@ -19,8 +19,6 @@ NAME: Final = "backward"
 ACCEPTED: Final = "if an equation is accepted, so is its transpose"
 DETERMINED: Final = "cotangents have the types that the primals determine"
 ALONE: Final = "what an equation contributes depends on it alone"
-SEEDS: Final = range(12)
-"""Programs that are drawn."""
 
 
 def _marked() -> str:
@@ -94,33 +92,18 @@ def _composed() -> Sequence[Query]:
 def _drawn() -> str:
     """Programs that are drawn, with loops, branches and boundaries: the transposes of their linear programs are well
     typed, unless something on the way has no cotangent or is not written."""
-    from calculus.building import Workbench
-    from calculus.checking import Checker
-    from calculus.linearization import differentiable, linearize
-    from calculus.refusals import Refused
-    from calculus.transposition import transpose
-    from verifier.generated import drawn
+    from verifier.theorems.programs import SEEDS, backward, ill_typed
 
     written = 0
     for seed in SEEDS:
-        grown = drawn(seed)
-        checker = Checker([grown.mesh])
-        checker.check(grown.program)
-        bench = Workbench(checker)
-        flows = [type is not None and differentiable(type) for type in grown.program.input_types]
-        try:
-            found = linearize(bench, checker.scope, grown.program, flows)
-            held = len(found.residuals)
-            linear = [False] * held + [True] * (len(found.linear.inputs) - held)
-            back = transpose(bench, checker.scope, found.linear, linear, [True] * len(found.linear.outputs))
-        except Refused as refused:
-            if refused.refusal.code not in ("no-cotangent", "unmodelled-construct"):
-                return f"the backward program of seed {seed} is refused: {refused.refusal.message}"
+        one = backward(seed)
+        if one.refused:
+            if one.code not in ("no-cotangent", "unmodelled-construct"):
+                return f"the backward program of seed {seed} is refused: {one.refused}"
             continue
-        again = Checker([grown.mesh])
-        again.check(back.program)
-        if again.refusals:
-            return f"the backward program of seed {seed} is ill typed: {again.refusals[0][0].message}"
+        wrong = ill_typed(one)
+        if wrong:
+            return f"the backward program of seed {seed} is ill typed: {wrong}"
         written += 1
     return "" if written > len(SEEDS) // 2 else f"only {written} of {len(SEEDS)} drawn programs have a backward program"
 

@@ -172,7 +172,21 @@ def _kept_free() -> Sequence[Query]:
     """(a)"""
     case = _Case()
     given = (case.of_the_table(), (NOT_REPLICATED, case.state != case.states["N"]))
-    return (Query("a free operation has a free transpose", given, Not(case.pays)),)
+    return (Query("a free operation has a free transpose", given, Not(case.pays)), _on_two())
+
+
+def _on_two() -> Query:
+    """A scalar w, held in full on two devices, times x, which is cut; c is the product's cotangent. Each device
+    computes its share of w's. They are pieces of it, and copies only if nothing else is on the other device."""
+    x, c, shares, value = Numbers("x[0] x[1]"), Numbers("c[0] c[1]"), Numbers("share[0] share[1]"), Number("CT⸳w")
+    replicated = Truth("w is replicated")
+    copies, pieces = And(shares[0] == value, shares[1] == value), shares[0] + shares[1] == value
+    given = (
+        ("each device computes its share", And(shares[0] == x[0] * c[0], shares[1] == x[1] * c[1])),
+        ("the cotangent", value == x[0] * c[0] + x[1] * c[1]),
+        (NOT_REPLICATED, Not(replicated)),
+    )
+    return Query("a scalar times a cut vector, on two devices", given, If(replicated, copies, pieces))
 
 
 def _replicated() -> Sequence[Query]:

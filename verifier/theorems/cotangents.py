@@ -33,6 +33,7 @@ from verifier.solver import (
     Or,
     Query,
     Term,
+    Truth,
     conjunction,
     enumeration,
 )
@@ -41,6 +42,7 @@ from verifier.theorems.sums import Named, induction, total
 from verifier.theorems.theorem import Theorem
 
 NAME: Final = "cotangents"
+COHERENT: Final = "coherent"
 LETTERS: Final = ("N", "R", "S", "U")
 _NAMES: Final = {"N": "replicated", "R": "reduced", "S": "sharded", "U": "unreduced"}
 
@@ -190,6 +192,18 @@ def _reversing() -> Sequence[Query]:
     )
 
 
+def _on_two() -> Query:
+    """x, a copy or pieces, beside pieces y, on two devices that each multiply their own."""
+    x, y, value, paired = Numbers("x[0] x[1]"), Numbers("y[0] y[1]"), Number("value⸳x"), Number("paired")
+    pending = Truth("x is unreduced")
+    given = (
+        (COHERENT, Not(pending)),
+        ("x reads back", If(pending, x[0] + x[1] == value, And(x[0] == value, x[1] == value))),
+        ("each device pairs its own", paired == x[0] * y[0] + x[1] * y[1]),
+    )
+    return Query("x beside pieces y, on two devices", given, paired == value * (y[0] + y[1]))
+
+
 def _pairings() -> Sequence[Query]:
     """Which states have a pairing that devices compute apart. Where there is one it is shown for every n; where there
     is none, two devices and the values 0 and 1 are enough to see it."""
@@ -213,6 +227,7 @@ def _pairings() -> Sequence[Query]:
     return (
         *induction("a copy and pieces: Σ_d x·y_d", (added, weighed), lambda n: weighed(n) == copy * added(n)),
         *induction("two copies: device 0 counts", (first,), lambda n: first(n) == If(n > 0, copy * value, 0)),
+        _on_two(),
         Query("two sums have none", (), Not(And(*unreduced, *nothing))),
         Query("blocks and a sum have none", (), Not(And(*sharded))),
     )
@@ -225,7 +240,7 @@ def _choices(premises: Sequence[str]) -> tuple[Term, tuple[Named, ...]]:
     said: dict[str, Formula] = {
         "involution": conjunction([ct(ct(state)) == state for state in states.values()]),
         "sharded is fixed": ct(states["S"]) == states["S"],
-        "coherent": conjunction([_paired(state, ct(state)) for state in states.values()]),
+        COHERENT: conjunction([_paired(state, ct(state)) for state in states.values()]),
         "conservative": Or(ct(states["N"]) == states["N"], ct(states["N"]) == states["S"]),
     }
     return ct, tuple((name, said[name]) for name in premises)
@@ -235,7 +250,7 @@ _OTHER: Final = {"N": "U", "U": "N", "S": "S", "R": "R"}
 
 
 def _two() -> Sequence[Query]:
-    ct, given = _choices(("involution", "sharded is fixed", "coherent"))
+    ct, given = _choices(("involution", "sharded is fixed", COHERENT))
     ours, other = table(ct, calculus_map()), table(ct, _OTHER)
     return (
         Query("there are no others", given, Or(ours, other)),
@@ -257,7 +272,7 @@ def _swapped() -> Sequence[Query]:
 
 
 def _selected() -> Sequence[Query]:
-    ct, given = _choices(("involution", "sharded is fixed", "coherent", "conservative"))
+    ct, given = _choices(("involution", "sharded is fixed", COHERENT, "conservative"))
     return (Query("conservativity selects", given, table(ct, calculus_map())),)
 
 
@@ -325,7 +340,7 @@ THEOREM: Final = Theorem(
     (
         ("involution", "the cotangent of a cotangent is in the primal's state"),
         ("sharded is fixed", "the cotangent of what is cut is cut as it is"),
-        ("coherent", "a state and its image have a pairing that devices compute apart"),
+        (COHERENT, "a state and its image have a pairing that devices compute apart"),
         ("conservative", "the cotangent of replicated is in a state that there was before: replicated or sharded"),
     ),
     "proofs/cotangents.md",

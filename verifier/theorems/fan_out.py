@@ -9,7 +9,21 @@ from typing import Final
 from calculus.cotangents import State, cotangent
 from calculus.meshes import Axis, AxisMode, Mesh
 from verifier.proving.obligations import Obligation
-from verifier.solver import INTEGERS, NUMBERS, And, Constant, ForAll, Function, Integers, Query
+from verifier.solver import (
+    INTEGERS,
+    NUMBERS,
+    And,
+    Constant,
+    ForAll,
+    Formula,
+    Function,
+    If,
+    Integers,
+    Numbers,
+    Query,
+    Term,
+    Truth,
+)
 from verifier.theorems.cotangents import sort
 from verifier.theorems.prices import in_state
 from verifier.theorems.sums import Named, induction, total
@@ -38,7 +52,27 @@ def _agree() -> Sequence[Query]:
             (determined, kept, added, ("it holds for k", sums(k) == ct(primal))),
             sums(k + 1) == ct(primal),
         ),
+        _on_two(),
     )
+
+
+def _on_two() -> Query:
+    """Two contributions a and b to one cotangent, on two devices, each a copy or pieces. Each device adds its own. If
+    one were copies and the other pieces, what devices hold then would be neither."""
+    a, b, both = Numbers("a[0] a[1]"), Numbers("b[0] b[1]"), Numbers("sum[0] sum[1]")
+    of_a, of_b = Truth("a is a copy"), Truth("b is a copy")
+    value_a, value_b = Numbers("value⸳a value⸳b")
+
+    def reads(held: Sequence[Term], copy: Term, value: Term) -> Formula:
+        return If(copy, And(held[0] == value, held[1] == value), held[0] + held[1] == value)
+
+    given = (
+        (DETERMINED, of_a == of_b),
+        ("a reads back", reads(a, of_a, value_a)),
+        ("b reads back", reads(b, of_b, value_b)),
+        ("each device adds", And(both[0] == a[0] + b[0], both[1] == a[1] + b[1])),
+    )
+    return Query("two contributions on two devices", given, reads(both, of_a, value_a + value_b))
 
 
 def _free() -> Sequence[Query]:

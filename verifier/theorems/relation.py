@@ -21,6 +21,7 @@ from verifier.solver import (
     Function,
     Implies,
     Not,
+    Numbers,
     Query,
     Sort,
     Term,
@@ -192,6 +193,22 @@ def _asked(unmarked: bool, marked: bool) -> tuple[Named, ...]:
     return (*found, *given_rules)
 
 
+def _on_two() -> Sequence[Query]:
+    """The two judgments on two devices, with one entry of each factor on each. x is what is not replicated, c the
+    result's cotangent; of the replicated operand's cotangent each device computes x[d]·c[d], and holds it if their sum
+    is that. A member that is asked about that operand has it on every device."""
+    x, c = Numbers("x[0] x[1]"), Numbers("c[0] c[1]")
+    member, asked = Truth("it is a member"), Truth("it is asked about what is replicated")
+    whole = x[0] * c[0] + x[1] * c[1]
+    on_each = And(x[0] * c[0] == whole, x[1] * c[1] == whole)
+    meaning: Named = ("a member is Local, and what it is asked for holds", member == Implies(asked, on_each))
+    differs: Named = ("the devices compute different numbers", x[0] * c[0] != x[1] * c[1])
+    return (
+        Query("x @ w is a member, on two devices", (meaning, (UNMARKED, Not(asked))), member),
+        Query("U · N → U is none, on two devices", (meaning, differs, (MARKED, asked)), Not(member)),
+    )
+
+
 def _two_closures() -> Sequence[Query]:
     """As it is, the first program is accepted and U · N → U is not. Asking unmarked judgments too refuses the first;
     not asking about replicated operands accepts the second."""
@@ -199,6 +216,7 @@ def _two_closures() -> Sequence[Query]:
     strict, lax = Truth("the first is asked"), Not(Truth("the second is asked about N"))
     return (
         Query("as it is", _asked(True, True), And(first, Not(second))),
+        *_on_two(),
         Query("strictly closed, the first program is refused", (*_asked(False, True), ("strict", strict)), Not(first)),
         Query("with N exempt, U · N → U is admitted", (*_asked(True, False), ("exempt", lax)), second),
     )

@@ -19,6 +19,7 @@ from verifier.solver import (
     Function,
     Implies,
     Integers,
+    Number,
     Numbers,
     Query,
 )
@@ -93,7 +94,15 @@ def _values() -> Sequence[Query]:
 def _composed() -> Sequence[Query]:
     first, second, third = Numbers("value value′ value″")
     given = ((KEPT, first == second), (KEPT_AGAIN, second == third))
-    return (Query("two reshards keep the value", given, first == third),)
+    x, y, z = Numbers("x[0] x[1]"), Numbers("y[0] y[1]"), Numbers("z[0] z[1]")
+    on_two = (
+        (KEPT, And(y[0] == x[0] + x[1], y[1] == x[0] + x[1])),
+        (KEPT_AGAIN, z[0] + z[1] == y[0]),
+    )
+    return (
+        Query("two reshards keep the value", given, first == third),
+        Query("on two devices: pieces x, copies y, pieces z", on_two, z[0] + z[1] == x[0] + x[1]),
+    )
 
 
 def _prices() -> Iterator[tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]]:
@@ -131,13 +140,25 @@ def _cheapest() -> Sequence[Query]:
     triangle inequality for its last step."""
     direct, last = (Function(name, INTEGERS, NUMBERS) for name in ("direct", "step"))
     whole = total("plan", last)
-    return induction(
+    steps_in_all = induction(
         "the direct move is the cheapest plan",
         (whole,),
         lambda k: direct(k) <= whole(k),
         (("no step leads nowhere", direct(0) == 0),),
         lambda k: (("the triangle inequality", direct(k + 1) <= direct(k) + last(k)),),
     )
+    return (*steps_in_all, _concatenated())
+
+
+def _concatenated() -> Query:
+    """On any number of axes: the cheapest plan is the least price of all plans, and plans can be put one after the
+    other."""
+    direct, first, second, plan = Numbers("cheapest⸳A→C plan⸳A→B plan⸳B→C both")
+    given = (
+        ("the plans, one after the other", plan == first + second),
+        ("no plan from A to C is cheaper than the cheapest", direct <= plan),
+    )
+    return Query("on any number of axes", given, direct <= first + second)
 
 
 def _scattered_and_gathered() -> Sequence[Query]:
@@ -165,7 +186,16 @@ def _adjoint() -> Sequence[Query]:
     says that a pairing is that of the values."""
     v, w, moved, back, there, here = Numbers("v w v′ w′ ⟨reshard⸳x,y⟩ ⟨x,reshard⸳y⟩")
     given = ((KEPT, moved == v), (KEPT_AGAIN, back == w), (BY_VALUES, And(there == moved * w, here == v * back)))
-    return (Query("a reshard's transpose is a reshard", given, there == here),)
+    x, y, copies, cts = Numbers("x[0] x[1]"), Number("y"), Numbers("z[0] z[1]"), Numbers("c[0] c[1]")
+    on_two = (
+        (KEPT, And(copies[0] == x[0] + x[1], copies[1] == x[0] + x[1])),
+        (KEPT_AGAIN, And(cts[0] == y, cts[1] == y)),
+        (BY_VALUES, And(there == copies[0] * y, here == x[0] * cts[0] + x[1] * cts[1])),
+    )
+    return (
+        Query("a reshard's transpose is a reshard", given, there == here),
+        Query("on two devices: pieces x, copies z of their sum, y taken back to copies c", on_two, there == here),
+    )
 
 
 def _written_back() -> str:
@@ -212,7 +242,8 @@ def obligations() -> tuple[Obligation, ...]:
             _triangle,
         ),
         Obligation(
-            "reshards.cheapest", NAME, "no plan along an axis is cheaper than the direct move", _cheapest,
+            "reshards.cheapest", NAME, "no plan along an axis is cheaper than the direct move; plans concatenate",
+            _cheapest,
             uses=("reshards.triangle",),
         ),
         Obligation(

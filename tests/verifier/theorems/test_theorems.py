@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,21 @@ from calculus.communication import ALL_GATHER, ALL_REDUCE, Collective, move
 from calculus.linearity import Relation
 from calculus.meshes import Mesh
 from calculus.primitives import TABLE
-from calculus.types import ArrayType
+from calculus.types import ArrayType, Type, array_type
+from verifier.devices import Array
 from verifier.proving.obligations import BOUNDED, DEFINITION, TESTED, Obligation, Outcome, discharge
 from verifier.solver import Query, decide
-from verifier.theorems import THEOREMS, Theorem, communication, cotangents, modes, obligations, prices, transposes
+from verifier.theorems import (
+    THEOREMS,
+    Theorem,
+    communication,
+    cotangents,
+    modes,
+    obligations,
+    prices,
+    programs,
+    transposes,
+)
 from verifier.theorems.iteration import greatest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,6 +56,11 @@ def test_pages_name_what_checks_them() -> None:
         page = ROOT / PAGES[one.theorem]
         known = "adjointness.of.NAME" if name.startswith("adjointness.of.") else name
         assert f"`{known}`" in page.read_text(encoding="utf-8"), f"{page} does not name {name}"
+
+
+def test_the_page_lists_what_is_excluded() -> None:
+    page = (ROOT / "proofs" / "communication.md").read_text(encoding="utf-8").partition("## excluded")[2]
+    assert {name for name, one in TABLE.items() if one.window} == {*re.findall("`([^`]*)`", page)}
 
 
 def queries(theorem: Theorem) -> Iterator[Query]:
@@ -171,6 +188,19 @@ def test_a_dearer_way_in_per_device_code_is_refuted(monkeypatch: pytest.MonkeyPa
     """A sum everywhere where a reduce-scatter would do."""
     monkeypatch.setitem(modes.MOVES, ("U", "S"), ("unreduced_psum", "pvary"))
     refuted("modes.prices")
+
+
+def test_a_pairing_that_counts_every_copy_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is replicated is on n devices, and is one value."""
+    right = programs.pairing
+
+    def everywhere(family: Sequence[Array], other: Sequence[Array], type: Type, mesh: Mesh) -> tuple[float, float]:
+        assert isinstance(type, ArrayType)
+        axes = tuple(mesh.by_name)
+        return right(family, other, array_type(type.dtype, type.shape, varying=axes), mesh)
+
+    monkeypatch.setattr(programs, "pairing", everywhere)
+    refuted("adjointness.programs")
 
 
 def test_an_obligation_of_nothing_is_open() -> None:
