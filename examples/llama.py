@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec as P
 import verifier
 
 MESH = AbstractMesh((512, 8), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+FEW = AbstractMesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
 LAYERS, WIDTH, GROUPS, QUERIES, HEAD, HIDDEN, VOCABULARY = 32, 4096, 8, 4, 128, 14336, 32768
 MICROBATCHES, BATCH, LENGTH = 4, 1024, 2048
 OPTIMIZER = optax.adamw(3e-4)
@@ -107,15 +108,17 @@ def loss(params: dict[str, Any], tokens: jax.Array) -> jax.Array:
     return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * targets, axis=-1))
 
 
-def train_step(once: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def train_step(
+    once: bool, layers: int = LAYERS, batch: int = BATCH, mesh: AbstractMesh = MESH
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The step `(params, state, tokens) -> (params, state, loss)` and its abstract arguments."""
 
     def array(shape: tuple[int, ...], spec: P, dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(MESH, spec))
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
 
     params: dict[str, Any] = {name: array(shape, spec) for name, (shape, spec) in ENDS.items()}
-    params["layers"] = {name: array((LAYERS, *shape), P(None, *spec)) for name, (shape, spec) in LAYER.items()}
-    with use_abstract_mesh(MESH):
+    params["layers"] = {name: array((layers, *shape), P(None, *spec)) for name, (shape, spec) in LAYER.items()}
+    with use_abstract_mesh(mesh):
         state = jax.eval_shape(OPTIMIZER.init, params)
 
     @jax.jit(donate_argnames=("params", "state"))
@@ -133,7 +136,7 @@ def train_step(once: bool) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         updates, state = OPTIMIZER.update(gradient, state, params)
         return optax.apply_updates(params, updates), state, total / MICROBATCHES
 
-    return step, (params, state, array((MICROBATCHES, BATCH, LENGTH), P(None, "data", None), jnp.int32))
+    return step, (params, state, array((MICROBATCHES, batch, LENGTH), P(None, "data", None), jnp.int32))
 
 
 def like_gradient(weight: jax.Array) -> jax.Array:
@@ -150,6 +153,16 @@ def gather_each_time() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 def gather_once() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """All weights are gathered before the microbatches, and all gradients scattered after them."""
     return train_step(once=True)
+
+
+def two_layers_gather_each_time() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """At full width with two layers and eight sequences, which eight chips have memory for."""
+    return train_step(once=False, layers=2, batch=8, mesh=FEW)
+
+
+def two_layers_gather_once() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Likewise, with all weights gathered before the microbatches."""
+    return train_step(once=True, layers=2, batch=8, mesh=FEW)
 
 
 if __name__ == "__main__":

@@ -26,14 +26,17 @@ from verifier.commands.target import compare_on
     "--program", "programs", multiple=True, metavar="NAME",
     help="Only this program, the programs of this room, FILE.jaxpr, or package.module:factory. Repeat it for several.",
 )  # fmt: skip
-@click.option("--target", metavar="cpu|tpu:v5p:16x16x16", help="Compare what XLA compiles for this target.")
+@click.option(
+    "--target", "targets", multiple=True, metavar="cpu|tpu:v5p:16x16x16",
+    help="Compare what XLA compiles for this target. Repeat it for several.",
+)  # fmt: skip
 @mesh_option
 @json_option
 @click.argument("functions", nargs=-1, metavar="[FUNCTION...]")
 @click.pass_context
 def agree(
     ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, seed: int | None, primitives: tuple[str, ...],
-    programs: tuple[str, ...], target: str | None, meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
+    programs: tuple[str, ...], targets: tuple[str, ...], meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compare our verdicts with those of the installed JAX. This needs JAX, no accelerators, and some minutes.
 
@@ -45,7 +48,8 @@ def agree(
     shardproof agree --backward --program 'layers in a loop' --program my.train:step
     shardproof agree --programs 200
     shardproof agree --programs 200 --seed 7 --json
-    shardproof agree --target cpu
+    shardproof agree --target cpu --target tpu:v5p:2x2x2
+    shardproof agree --target cpu transformer 'family/a call'
     shardproof agree --target tpu:v5p:16x16x16 examples.llama:gather_once
     shardproof agree --target tpu:v5e:2x4 train.py:step --mesh data=4,model=2
 
@@ -72,21 +76,22 @@ def agree(
 
     --target sets the collectives that the types say beside those of the compiled program: kind, mesh axes, bytes,
     loops and lines, as XLA's partitioner leaves them and, for TPU, as they would run. A FUNCTION is
-    package.module:factory, which returns (f, args), or PATH.py:factory; --mesh gives the axes of its mesh other sizes.
-    Without one, it is a fixed set: the examples, and derivatives of programs of every kind. Where the sides differ, the
-    difference is of a class with a name (proofs/compiled.md), or it is unexplained. For TPU topologies no TPU is
-    needed, but libtpu is: pip install 'shardproof[tpu-compiler]'.
+    package.module:factory, which returns (f, args), or PATH.py:factory, or FILE.jaxpr; --mesh gives the axes of its
+    mesh other sizes; or one of the programs of --backward, or a room of them. Without one, it is a fixed set: the
+    examples, and derivatives of programs of every kind. Where the sides differ, the difference is of a class with a
+    name (proofs/compiled.md), or it is unexplained. For TPU topologies no TPU is needed, but libtpu is: pip install
+    'shardproof[tpu-compiler]'.
 
     \b
     Exit status: 0  every difference is in the ledger, or of a class with a name
                  1  a cell, program or collective is unexplained, or an entry covers none
                  2  the command is misused
     """
-    if (matrix, backward, drawn is not None, target is not None).count(True) != 1:
+    if (matrix, backward, drawn is not None, bool(targets)).count(True) != 1:
         raise click.UsageError("say what to compare: --matrix, --backward, --programs or --target")
-    if target is None and functions:
+    if not targets and functions:
         raise click.UsageError("functions are for --target")
-    if meshes and target is None and not any(name.endswith(".jaxpr") for name in programs):
+    if meshes and not targets and not any(name.endswith(".jaxpr") for name in programs):
         raise click.UsageError("--mesh is for --target, and for texts of --program")
     if programs and not backward:
         raise click.UsageError("--program is one of --backward")
@@ -94,8 +99,8 @@ def agree(
         raise click.UsageError("--primitive is one of --matrix")
     if seed is not None and drawn is None:
         raise click.UsageError("--seed is that of --programs")
-    if target is not None:
-        clean, text, found = compare_on(target, functions, meshes)
+    if targets:
+        clean, text, found = compare_on(targets, functions, meshes)
     elif drawn is not None:
         clean, text, found = _drawn(drawn, seed)
     else:

@@ -6,31 +6,38 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import click
+
 from calculus.meshes import Mesh
 from verifier.commands.console import Misused
 
 
-def compare_on(name: str, files: Sequence[str], meshes: Sequence[Mesh]) -> tuple[bool, Iterable[str], dict[str, Any]]:
-    """Whether a run against a compiler is explained, as text and as data."""
-    from verifier.compiled.agreement import as_data, compare, lines
+def compare_on(names: Sequence[str], files: Sequence[str], meshes: Sequence[Mesh]) -> tuple[bool, Iterable[str], Any]:
+    """Whether a run against compilers is explained, as text and as data."""
+    from verifier.compiled.agreement import compare
+    from verifier.compiled.reporting import as_data, lines
     from verifier.compiled.targets import NoCompiler, target
     from verifier.progress import sign_of_life
 
-    with _explained(), sign_of_life(f"compiling for {name}") as show:
+    runs = []
+    with _explained(), sign_of_life(f"compiling for {', '.join(names)}") as show:
         try:
-            chosen = target(name)
-            found = compare(
-                chosen, files, meshes[0] if meshes else None, lambda one: show(f"compiling {one} for {name}")
-            )
+            for chosen in [target(name) for name in names]:
+                runs.append(compare(chosen, files, meshes, lambda what: show(f"compiling {what}")))
+                if runs[-1].interrupted:
+                    break
         except NoCompiler as error:
             raise Misused(f"{error}\n  help: {error.help}" if error.help else str(error)) from error
-    return not found.unexplained, lines(found, beside=bool(files)), as_data(found)
+    clean = not any(found.unexplained or found.interrupted for found in runs)
+    return clean, lines(runs, beside=bool(files) and len(runs) == 1), as_data(runs)
 
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
     """What is wrong with a program that is named ends the command in the words of whoever refuses it."""
     from calculus.refusals import Refused
+    from verifier.backward_agreement import UnknownProgram
+    from verifier.commands.agree import near
     from verifier.factories import BadFactory
 
     try:
@@ -39,6 +46,10 @@ def _explained() -> Iterator[None]:
         raise
     except BadFactory as error:
         raise Misused(str(error)) from error
+    except UnknownProgram as error:
+        raise click.UsageError(f"there is no program {near(str(error), error.known)}") from error
+    except OSError as error:
+        raise Misused(f"{error.filename} cannot be read: {error.strerror}") from error
     except ImportError as error:
         raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
     except Refused as error:

@@ -12,7 +12,7 @@ from verifier.examine import examine
 from verifier.with_jax.lines import Lines
 from verifier.with_jax.objects import ObjectChecker, Objects
 from verifier.with_jax.trace import trace
-from verifier.wording import Words, where
+from verifier.wording import Words, user_line, where
 
 
 def derived(traced: Any) -> list[Said]:
@@ -30,7 +30,7 @@ def derived(traced: Any) -> list[Said]:
     def place(charge: Charge) -> tuple[tuple[Frame, ...], str, str]:
         return (
             tuple((frame.file, frame.line) for frame in lines.frames(charge.equation.line)),
-            where(lines, charge.equation.line)[0],
+            where(lines, charge.equation.line)[0] if user_line(lines, charge.equation.line) else "",
             words.value(charge),
         )
 

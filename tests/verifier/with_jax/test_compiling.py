@@ -84,6 +84,17 @@ def test_the_microbatch_steps_on_cpu_devices() -> None:
     assert data["stages"][PARTITIONED]["unexplained"] == 0
 
 
+def test_a_text_and_a_room() -> None:
+    """A printed program, handed to JAX as Python, and derivatives by name. By hand, as above."""
+    file = STEPS.parents[1] / "tests" / "golden" / "corpus" / "seed_microbatch_replicated.jaxpr"
+    code, output = run("--target", "cpu", str(file), "manual/a ring", "--mesh", "X=2")
+    assert code == 0
+    rows = [line.split() for line in output.splitlines()]
+    assert ["programs", "2"] in rows
+    assert ["unexplained", "0"] in rows
+    assert [row.count("all-reduce") for row in rows if row[:5] == ["all-reduce", "X", "64", "x5", "x3"]] == [2]
+
+
 def both(mesh_text: str, function: Any, *arrays: tuple[tuple[int, ...], P]) -> tuple[list[Said], list[Moved], Matching]:
     """What the types say of a function on CPU devices, what its partitioned program moves, and the two together."""
     mesh = compiling.mesh_on(target(CPU), parse_meshes(mesh_text)[0])
@@ -152,6 +163,8 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     for words, message in (
         (["--target", "gpu"], "there is no target gpu"),
         (["--target", "cpu", "examples.microbatches:nothing"], "has no nothing"),
+        (["--target", "cpu", "manual/nothing"], "there is no program manual/nothing"),
+        (["--target", "cpu", "no.jaxpr"], "no.jaxpr cannot be read: No such file"),
         (["--target", "cpu", "--matrix"], "say what to compare"),
         (["--backward", "examples.microbatches:accumulated"], "for --target"),
     ):

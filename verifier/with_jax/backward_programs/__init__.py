@@ -54,6 +54,14 @@ def chosen(names: Sequence[str], meshes: Sequence[Mesh] = ()) -> Iterator[tuple[
             yield one, functools.partial(_of_sample, make)
 
 
+def samples(name: str) -> Mapping[str, Callable[[], Sample]]:
+    """The programs that a name means: of a room, or one. Raises `UnknownProgram`."""
+    found = {one: make for one, make in programs().items() if _begins(one, name)}
+    if not found:
+        raise UnknownProgram(name, [*programs(), *(one.partition("/")[2] for one in programs())])
+    return found
+
+
 def _of_sample(make: Callable[[], Sample]) -> Traced:
     return make().traced()
 
