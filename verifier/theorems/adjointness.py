@@ -7,13 +7,13 @@ functions from their scheme. Transposes that somebody wrote into a declaration a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from calculus.collectives import COLLECTIVES
 from calculus.cotangents import cotangent_state
-from verifier.proving.obligations import TESTED, Obligation
+from verifier.proving.obligations import BOUNDED, TESTED, Obligation
 from verifier.solver import INTEGERS, NUMBERS, And, Function, Implies, Integers, Numbers, Query, Term
 from verifier.theorems.sums import Named, Sum, induction, total
 from verifier.theorems.theorem import Theorem
@@ -85,7 +85,6 @@ def _contraction() -> Sequence[Query]:
         *induction("y comes in", (forward, row), lambda n: row(n) == one_y * forward(n)),
         *induction("x comes out", (back, column), lambda n: column(n) == one_x * back(n)),
         _turned(left, right),
-        _on_two(),
     )
 
 
@@ -174,6 +173,13 @@ def _runs(name: str) -> str:
     return next(filter(None, map(disagreement, linear_samples()[name])), "")
 
 
+def _entries(name: str) -> str:
+    """The matrices of a primitive's sample calls, and of their transposes."""
+    from verifier.theorems.transposes import entries_disagree, linear_samples
+
+    return next(filter(None, map(entries_disagree, linear_samples()[name])), "")
+
+
 def _programs() -> str:
     """Programs that are drawn, with calls, loops, branches, boundaries, reshards and collectives: their linear programs
     and the transposes of these, on devices that hold blocks, copies and pieces."""
@@ -191,21 +197,29 @@ def _programs() -> str:
     return "" if compared > len(SEEDS) // 2 else f"only {compared} of {len(SEEDS)} drawn programs could be compared"
 
 
-_DERIVED: Final = {
-    "contraction": ("adjointness.contraction", "its index lists are exchanged"),
-    "elementwise": ("adjointness.elementwise", "it is its own transpose, entry by entry"),
-    "reshape": ("adjointness.matrix", "its entries keep their order, back and forth"),
+_DERIVED: Final[dict[str, tuple[str, str, Callable[[], Sequence[Query]]]]] = {
+    "contraction": ("adjointness.contraction", "its index lists are exchanged", _contraction),
+    "elementwise": ("adjointness.elementwise", "it is its own transpose, entry by entry", _elementwise),
+    "reshape": ("adjointness.matrix", "its entries keep their order, back and forth", _matrix),
 }
 
 
 def _of(name: str) -> Obligation:
-    from verifier.theorems.transposes import linear_samples, structural
+    from verifier.theorems.transposes import ALONE, linear_samples, structural
 
     how = sorted({structural(sample) for sample in linear_samples()[name]})
     if "" not in how:
-        lemmas, says = zip(*(_DERIVED[one] for one in how), strict=True)
-        text = f"{name}: {', or '.join(says)}"
-        return Obligation(f"adjointness.of.{name}", NAME, text, check=partial(_runs, name), uses=lemmas)
+        lemmas, says, asked = zip(*(_DERIVED[one] for one in how), strict=True)
+        return Obligation(
+            f"adjointness.of.{name}", NAME, f"{name}: {', or '.join(says)}",
+            lambda: [query for one in asked for query in one()], partial(_runs, name), uses=lemmas,
+        )  # fmt: skip
+    if name in ALONE:
+        return Obligation(
+            f"adjointness.of.{name}", NAME, f"{name}: the transpose that is written has the matrix, turned",
+            check=partial(_entries, name), basis=BOUNDED, bound="every entry, at the shapes of its sample calls",
+            uses=("adjointness.matrix",),
+        )  # fmt: skip
     return Obligation(
         f"adjointness.of.{name}", NAME, f"{name}: the transpose that is written, on whole numbers",
         check=partial(_runs, name), basis=TESTED, uses=("adjointness.matrix",),
@@ -236,7 +250,7 @@ def obligations() -> tuple[Obligation, ...]:
         ),
         Obligation(
             "adjointness.contraction", NAME, "⟨Σ_c x·w, y⟩ = ⟨x, Σ_o y·w⟩: two index lists are exchanged",
-            _contraction, uses=("sums.scaled", "sums.exchanged", "adjointness.same_terms"),
+            lambda: (*_contraction(), _on_two()), uses=("sums.scaled", "sums.exchanged", "adjointness.same_terms"),
         ),
         Obligation("adjointness.elementwise", NAME, "⟨a·x, y⟩ = ⟨x, a·y⟩, entry by entry", _elementwise),
         Obligation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -16,7 +16,7 @@ from calculus.primitives import TABLE
 from calculus.programs import Equation, Program
 from calculus.schemes import Indices
 from calculus.transposition import transpose
-from calculus.types import ArrayType
+from calculus.types import ArrayType, Type
 from verifier.devices import Array, numpy_dtype
 from verifier.execution.machine import Machine
 from verifier.samples import NoSample, Sample, samples
@@ -94,6 +94,64 @@ def disagreement(sample: Sample, seed: int = 0) -> str:
     return ""
 
 
+ALONE: Final = frozenset(
+    {
+        "complex", "concatenate", "conj", "convert_element_type", "cumsum", "pad", "reduce_window_sum", "rev", "slice",
+        "split", "stack", "tile", "unstack",
+    }
+)  # fmt: skip
+"""Primitives whose transposes are written into their declarations, and read nothing but what they are linear in."""
+
+
+def entries_disagree(sample: Sample) -> str:
+    """The same for every pair of an entry of x and an entry of y, one at a time: all entries of the two matrices. Both
+    maps are linear and read nothing else, so at these shapes that is all there is to say."""
+    signature = TABLE[sample.primitive].read(sample.site)
+    for group in signature.groups:
+        flowing = tuple(place in group and differentiable(type) for place, type in enumerate(sample.operands))
+        if not any(flowing):
+            continue
+        forward, pushed, pulled, reached = _derived(sample, flowing)
+        if len(forward.outputs) != len(sample.results):
+            return f"{sample} reads more than what it is linear in"
+        given = [type for type, flows in zip(sample.operands, flowing, strict=True) if flows]
+        places = [place for place, came in enumerate(reached) if came]
+        pushing, pulling = _Runner(pushed), _Runner(pulled)
+        images = [_coordinates(pushing(one)) for place, one in _basis(given) if place in places]
+        back = [_coordinates(pulling(one)) for _, one in _basis([_array(type) for type in pulled.input_types])]
+        left, right = np.array(images), np.array(back).T
+        if left.shape != right.shape or np.max(np.abs(left - right), initial=0) > (0 if _exact(sample) else ROUNDING):
+            return f"the matrix of the transpose of {sample} is not the transpose of its matrix"
+    return ""
+
+
+def _basis(types: Sequence[ArrayType]) -> Iterator[tuple[int, list[Array]]]:
+    """Arrays that are 0 but for one entry, which is 1, or the imaginary unit; and in which of them it is."""
+    zeros = [np.zeros([int(size) for size in type.shape], numpy_dtype(type.dtype)) for type in types]
+    for place, array in enumerate(zeros):
+        for unit in (1, 1j) if array.dtype.kind == "c" else (1,):
+            for index in np.ndindex(array.shape):
+                found = list(zeros)
+                found[place] = array.copy()
+                found[place][index] = unit
+                yield place, found
+
+
+def _coordinates(arrays: Sequence[Array]) -> Array:
+    """What arrays pair to with each array of the basis: without conjugation, and of it the real part."""
+    parts = []
+    for array in arrays:
+        parts.append(np.real(array).ravel())
+        if array.dtype.kind == "c":
+            parts.append(-np.imag(array).ravel())
+    return np.concatenate(parts)
+
+
+def _array(type: Type | None) -> ArrayType:
+    assert isinstance(type, ArrayType)
+    return type
+
+
 #: compute by dividing, or in complex numbers: the two sides are rounded
 _ROUNDED: Final = {"fft", "ormqr", "triangular_solve", "tridiagonal_solve"}
 #: nothing flows back through the one, and nobody has written the transpose of the other
@@ -131,14 +189,24 @@ def _derived(sample: Sample, flowing: tuple[bool, ...]) -> tuple[Program, Progra
     return found.forward, found.linear, turned.program, turned.nonzero
 
 
+class _Runner:
+    """A program, run on whole arrays by the reference executor."""
+
+    def __init__(self, program: Program) -> None:
+        self.checker = Checker([Mesh(())])
+        self.checked = self.checker.check(program)
+        self.machine = Machine(self.checker, True, 1, np.random.default_rng(0))
+        self.used = frozenset(range(len(program.outputs)))
+
+    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
+        """Its results."""
+        given = [[np.asarray(one)] for one in inputs]
+        found = self.machine.run(self.checked, self.checker.scope, given, self.used)
+        return [np.asarray(one[0]) for one in found if isinstance(one, list)]
+
+
 def _run(program: Program, inputs: Sequence[Array]) -> list[Array]:
-    """A program's results on whole arrays, by the reference executor."""
-    checker = Checker([Mesh(())])
-    checked = checker.check(program)
-    machine = Machine(checker, True, 1, np.random.default_rng(0))
-    used = frozenset(range(len(program.outputs)))
-    found = machine.run(checked, checker.scope, [[np.asarray(one)] for one in inputs], used)
-    return [np.asarray(one[0]) for one in found if isinstance(one, list)]
+    return _Runner(program)(inputs)
 
 
 def _drawn(sample: Sample, place: int, random: np.random.Generator) -> Array:

@@ -131,15 +131,23 @@ def test_a_collective_where_a_cast_is_free_is_refuted(monkeypatch: pytest.Monkey
     refuted("cotangents.chain_ends")
 
 
-def test_a_wrong_transpose_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slice put back with the wrong sign; and a gather whose transpose is a sum of everything."""
-    honest = TABLE["slice"].adjoint
-    assert callable(honest)
-    wrong = replace(TABLE["slice"], adjoint=lambda site, position: f"neg({honest(site, position)})")
-    monkeypatch.setitem(TABLE, "slice", wrong)
+@pytest.mark.parametrize("name", ["slice", "dynamic_slice"])
+def test_a_wrong_adjoint_is_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice put back with the wrong sign."""
+    honest = TABLE[name].adjoint
+    if callable(honest):
+        wrong = replace(TABLE[name], adjoint=lambda site, position: f"neg({honest(site, position)})")
+    else:
+        operand, _, row = honest.partition(":")
+        wrong = replace(TABLE[name], adjoint=f"{operand}: neg({row})")
+    monkeypatch.setitem(TABLE, name, wrong)
     transposes._derived.cache_clear()
-    refuted("adjointness.of.slice")
+    refuted(f"adjointness.of.{name}")
     transposes._derived.cache_clear()
+
+
+def test_a_wrong_row_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gather whose transpose is a sum of everything."""
     monkeypatch.setitem(COLLECTIVES, "all_gather", COLLECTIVES["all_gather"]._replace(transpose="psum"))
     refuted("communication.collectives")
 
