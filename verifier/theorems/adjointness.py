@@ -13,8 +13,21 @@ from typing import Final
 
 from calculus.collectives import COLLECTIVES
 from calculus.cotangents import cotangent_state
-from verifier.proving.obligations import BOUNDED, TESTED, Obligation
-from verifier.solver import INTEGERS, NUMBERS, And, Function, Implies, Integers, Numbers, Query, Term
+from verifier.proving.obligations import BOUNDED, PROPERTIES, TESTED, Obligation
+from verifier.solver import (
+    INTEGERS,
+    NUMBERS,
+    TRUTHS,
+    And,
+    Formula,
+    Function,
+    If,
+    Implies,
+    Integers,
+    Numbers,
+    Query,
+    Term,
+)
 from verifier.theorems.sums import Named, Sum, induction, total
 from verifier.theorems.theorem import Theorem
 
@@ -166,6 +179,72 @@ def _same_terms() -> Sequence[Query]:
     )
 
 
+def _places() -> Sequence[Query]:
+    """Each entry p of the result is the operand's at h(p), if p reads at all; the adjoint adds y_p at h(p). That is a
+    matrix with one 1 in each row, and the turned one."""
+    reads, place = Function("reads", INTEGERS, TRUTHS), Function("h", INTEGERS, INTEGERS)
+    x, y = (Function(name, INTEGERS, NUMBERS) for name in "xy")
+    p, q = Integers("p q")
+    row = total("Σ_q M(p,q)·x_q", lambda k: If(And(reads(p), place(p) == k), 1, 0) * x(k))
+    column = total("Σ_p M(p,q)·y_p", lambda k: If(And(reads(k), place(k) == q), 1, 0) * y(k))
+    added = total("what is added at q", lambda k: If(And(reads(k), place(k) == q), y(k), 0))
+
+    def below(count: Term) -> Formula:
+        return And(reads(p), place(p) >= 0, place(p) < count)
+
+    return (
+        *induction("what is read", (row,), lambda n: row(n) == If(below(n), x(place(p)), 0)),
+        *induction("what is added", (column, added), lambda n: column(n) == added(n)),
+    )
+
+
+def _solved() -> Sequence[Query]:
+    """A x = b and Aᵀ z = y: ⟨x, y⟩ = ⟨x, Aᵀ z⟩ = ⟨A x, z⟩ = ⟨b, z⟩."""
+    xy, bz, xaz, axz = Numbers("⟨x,y⟩ ⟨b,z⟩ ⟨x,Aᵀz⟩ ⟨Ax,z⟩")
+    given = (
+        ("x solves A x = b", axz == bz),
+        ("z solves Aᵀ z = y", xaz == xy),
+        ("adjointness.matrix", axz == xaz),
+    )
+    return (Query("⟨A⁻¹ b, y⟩ = ⟨b, A⁻ᵀ y⟩", given, xy == bz),)
+
+
+_SOLVES: Final = "it solves a linear system, and its adjoint the turned one"
+_READS: Final = "entries are read, or added, at places that indices say, and the adjoint adds, or reads, there"
+_SUMS: Final = "it sums products of an entry of one operand and an entry of the other, and the adjoint the same ones"
+_KNOWN: Final[dict[str, tuple[str, str, Callable[[], Sequence[Query]]]]] = {
+    "conv_general_dilated": (_SUMS, "adjointness.contraction", _contraction),
+    "dynamic_slice": (_READS, "adjointness.matrix", _places),
+    "dynamic_update_slice": (_READS, "adjointness.matrix", _places),
+    "fft": (
+        "its matrix is that of a Fourier transform, and its adjoint's the turned one",
+        "adjointness.matrix",
+        _matrix,
+    ),
+    "gather": (_READS, "adjointness.matrix", _places),
+    "ormqr": (
+        "it multiplies by a product of reflections, and its adjoint by the turned one",
+        "adjointness.matrix",
+        _matrix,
+    ),
+    "ragged_dot_general": (_SUMS, "adjointness.contraction", _contraction),
+    "scatter": (_READS, "adjointness.matrix", _places),
+    "scatter-add": (_READS, "adjointness.matrix", _places),
+    "scatter-mul": (
+        "it multiplies each entry by a number that does not depend on it",
+        "adjointness.elementwise",
+        _elementwise,
+    ),
+    "scatter-sub": (_READS, "adjointness.matrix", _places),
+    "select_and_gather_add": (_READS, "adjointness.matrix", _places),
+    "select_and_scatter_add": (_READS, "adjointness.matrix", _places),
+    "triangular_solve": (_SOLVES, "adjointness.matrix", _solved),
+    "tridiagonal_solve": (_SOLVES, "adjointness.matrix", _solved),
+}
+"""What is known of primitives whose written transposes read more than what they are linear in: a property, which runs
+on whole numbers test, and the lemma that makes the transpose of it."""
+
+
 def _runs(name: str) -> str:
     """The transposes of a primitive's sample calls."""
     from verifier.theorems.transposes import disagreement, linear_samples
@@ -220,9 +299,15 @@ def _of(name: str) -> Obligation:
             check=partial(_entries, name), basis=BOUNDED, bound="every entry, at the shapes of its sample calls",
             uses=("adjointness.matrix",),
         )  # fmt: skip
+    if name in _KNOWN:
+        property_, lemma, known = _KNOWN[name]
+        return Obligation(
+            f"adjointness.of.{name}", NAME, f"{name}: {property_}", known, partial(_runs, name), PROPERTIES,
+            uses=(lemma,),
+        )  # fmt: skip
     return Obligation(
         f"adjointness.of.{name}", NAME, f"{name}: the transpose that is written, on whole numbers",
-        check=partial(_runs, name), basis=TESTED, uses=("adjointness.matrix",),
+        check=partial(_runs, name), basis=TESTED,
     )  # fmt: skip
 
 

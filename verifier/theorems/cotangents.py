@@ -46,12 +46,28 @@ COHERENT: Final = "coherent"
 LETTERS: Final = ("N", "R", "S", "U")
 _NAMES: Final = {"N": "replicated", "R": "reduced", "S": "sharded", "U": "unreduced"}
 
-FREE: Final = frozenset(
-    (one, other)
-    for one, other in product(LETTERS, repeat=2)
-    if one == other or one in "NR" or (one, other) == ("S", "U")
-)
-"""The pairs of states with a free cast, which `cotangents.chain` derives."""
+CASTS: Final = {
+    ("N", "R"): "keep",
+    ("R", "N"): "keep",
+    ("N", "S"): "slice",
+    ("R", "S"): "slice",
+    ("S", "U"): "pad",
+    ("N", "U"): "mask",
+    ("R", "U"): "mask",
+}
+"""The pairs of states with a free cast, and what each device does: `cotangents.chain` shows it."""
+
+NO_CASTS: Final = {
+    ("S", "N"): "from sharded to a copy",
+    ("S", "R"): "from sharded to a copy",
+    ("U", "N"): "from unreduced to a copy",
+    ("U", "R"): "from unreduced to a copy",
+    ("U", "S"): "from unreduced to sharded",
+}
+"""All others: `cotangents.chain_ends` shows that there is none."""
+
+FREE: Final = frozenset({*CASTS, *((letter, letter) for letter in LETTERS)})
+"""The order of the free casts."""
 
 PAIRED: Final = frozenset(
     (one, other) for one, other in product(LETTERS, repeat=2) if one in "NR" or other in "NR" or one == other == "S"
@@ -153,15 +169,15 @@ def _no_casts() -> Sequence[Query]:
     differ: Named = ("device 1 holds something else", theirs != other)
     return (
         Query(  # the second entry of the copy is device 1's block
-            "no cast from sharded to a copy", (differ,), Not(And(local(mine) == theirs, local(mine) == other))
+            "from sharded to a copy: none", (differ,), Not(And(local(mine) == theirs, local(mine) == other))
         ),
         Query(
-            "no cast from unreduced to a copy",
+            "from unreduced to a copy: none",
             (differ,),
             Not(And(local(mine) == mine + theirs, local(mine) == mine + other)),
         ),
         Query(  # device 0's block of the sum: pieces of it are on device 1
-            "no cast from unreduced to sharded",
+            "from unreduced to sharded: none",
             (differ,),
             Not(And(local(mine) == mine + theirs, local(mine) == mine + other)),
         ),
@@ -169,7 +185,13 @@ def _no_casts() -> Sequence[Query]:
 
 
 def _as_the_calculus_says() -> str:
-    """The calculus moves nothing exactly where a cast is free, whatever the number of devices."""
+    """The calculus moves nothing exactly where a cast is free, whatever the number of devices; and of every pair of
+    states a query says whether one is."""
+    shown = {query.name.partition(":")[0] for query in (*_casts(), *_no_casts())}
+    if missing := {*CASTS.values(), *NO_CASTS.values()} - shown - {"keep"}:
+        return f"nothing is shown of {missing}"
+    if {*FREE, *NO_CASTS} != {*product(LETTERS, repeat=2)}:
+        return "a pair of states is left out"
     for one, other in product(LETTERS, repeat=2):
         found = steps(*(("S", 0) if letter == "S" else letter for letter in (one, other)))
         if (not found) != ((one, other) in FREE):
