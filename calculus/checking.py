@@ -8,7 +8,7 @@ refusals together.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
 
 from calculus.bodies import Result, Several, agree
@@ -184,6 +184,10 @@ class Checker:
             self._keep.append(program)
         self.ending = self.ending or bool(found.ended)
         return found
+
+    def walked(self) -> Iterator[tuple[Program, Scope]]:
+        """Every body that was checked, the main program too, with the scopes that it stands in."""
+        return ((found.program, scope) for (_, scope), found in self._bodies.items())
 
     def at(self, program: Program, types: Sequence[Type | None]) -> Program:
         """A body at the types that it is given, where its inputs print none: one program for the same types."""

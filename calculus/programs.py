@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -345,6 +346,10 @@ class Program:
         self.outputs = outputs
         self.effects = effects
         self.line = line
+
+    def uses(self, primitives: AbstractSet[str]) -> bool:
+        """Whether an equation is of one of these primitives, bodies left out."""
+        return any(equation.primitive in primitives for equation in self.equations)
 
     def at(self, types: Sequence[Type | None]) -> Program:
         """The program whose last inputs (constants stand before them) have these types where they print none."""

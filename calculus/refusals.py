@@ -8,6 +8,7 @@ families are never mixed.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -107,16 +108,28 @@ class Refusal:
     """One refusal, as it is reported.
 
     `line` and `column` count from 1; 0 means not known. `trail` names the enclosing constructs, innermost first.
+    `repair` is the help, or makes it when it is read: that takes longer than to refuse.
     """
 
     code: str
     message: str
     because: str = ""
-    help: str = ""
+    repair: str | Callable[[], str] = field(default="", compare=False)
     place: Place = field(default_factory=Place)
     line: int = 0
     column: int = 0
     trail: tuple[str, ...] = ()
+
+    @property
+    def help(self) -> str:
+        """A repair, in words."""
+        if not isinstance(self.repair, str):
+            self.repair = self.repair()
+        return self.repair
+
+    @help.setter
+    def help(self, words: str) -> None:
+        self.repair = words
 
     @property
     def family(self) -> Family:
@@ -137,7 +150,9 @@ class Refused(Exception):
         self.refusal = refusal
 
 
-def refuse(code: str, message: str, *, because: str = "", help: str = "", place: Place | None = None) -> Refused:
+def refuse(
+    code: str, message: str, *, because: str = "", help: str | Callable[[], str] = "", place: Place | None = None
+) -> Refused:
     """The exception for one refusal; `raise refuse(...)`. Raises `KeyError` for a code outside the catalogue."""
     CATALOGUE[code]
     return Refused(Refusal(code, message, because, help, place or Place()))

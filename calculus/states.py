@@ -205,7 +205,7 @@ class _Question(NamedTuple):
             if one_way
             else f"{name} of ({shown}) along {axis} reads back wrong",
             because=why.because if why else "",
-            help=self._repair(axis, states, said, found if one_way else frozenset()),
+            help=lambda: self._repair(axis, states, said, found if one_way else frozenset()),
             place=Place("operand", why.operand if not one_way and why and why.operand is not None else marked),
         )
 

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from verifier.ledger import KINDS, PENDING, Difference, Entry
+from verifier.ledger import KINDS, PENDING, Entry
 from verifier.matrix import Matrix
+from verifier.patterns import Difference
 from verifier.report import count
 
 MOST_SHOWN: Final = 20

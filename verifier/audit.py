@@ -2,54 +2,76 @@
 
 The matrix is asked forward, the family of derivatives backward. What JAX accepts and we refuse is asked of JAX's own
 checkers besides: of `check_jaxpr`, whether it objects to the program, and of `no_collectives`, whether it objects to
-what must communicate. On request the programs that reproduce the defects are run, and so are all cells along one axis,
-on devices, with data that cannot come out right by chance.
+what must communicate. On request the programs that reproduce the defects are run, and so are cells along one axis and
+two, on devices, with data that cannot come out right by chance. `verifier.auditing` asks.
 """
 
 from __future__ import annotations
 
+import operator
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculus.meshes import Mesh
 from verifier.backward_agreement import Agreement
-from verifier.ledger import CONVENTION, DEFECTS, SOUND, Difference, Entry
-from verifier.matrix import MESHES, Matrix, modelled
+from verifier.ledger import CONVENTION, DEFECTS, SOUND, Entry
+from verifier.matrix import Matrix
+from verifier.patterns import Difference
 from verifier.report import count
 
 if TYPE_CHECKING:
     from verifier.evidence import Outcome
-    from verifier.with_jax.on_devices import Ran
-    from verifier.with_jax.own_checkers import Asked
-
-Progress = Callable[[str], None]
 
 MOST_SHOWN: Final = 20
 """The most new cells that text shows; `--json` lists all."""
 
-DEVICE_CELLS: Final = 60
-"""The most cells of one call on one mesh that run on devices."""
+
+class Asked(NamedTuple):
+    """What JAX's own checkers say: how many cells were asked about, and how many of them were accepted or refused.
+
+    unsound: cells that JAX types and we do not type so. communicating: cells that both type alike and that communicate.
+    silent: those that do not. objections: what `check_jaxpr` says where it objects.
+    """
+
+    unsound: int = 0
+    unsound_accepted: int = 0
+    communicating: int = 0
+    communicating_accepted: int = 0
+    silent: int = 0
+    silent_refused: int = 0
+    objections: tuple[str, ...] = ()
+
+    def plus(self, other: Asked) -> Asked:
+        """Both together."""
+        numbers = map(operator.add, self[:-1], other[:-1])
+        return Asked(*numbers)._replace(objections=(*self.objections, *other.objections))
 
 
 @dataclass
 class OnDevices:
-    """What ran. right, wrong: how many cells did so. crashed: how many did not compile. new: cells that both sides type
-    alike, that did not run right, and that no entry covers; covered: by entry, those that one does."""
+    """What ran. right, wrong: how many cells did so. crashed: how many did not compile, or ended the process. By entry,
+    covered: how many cells went wrong that both sides type alike; confirmed: how many that it says are unsound. spared:
+    how many were not run, since they are known to end the process. new: cells that both sides type alike, that did not
+    run right, and that no entry covers; what happened; and whether that was an error."""
 
     right: int = 0
     wrong: int = 0
     crashed: int = 0
     covered: dict[int, int] = field(default_factory=dict)
-    new: list[tuple[str, Ran]] = field(default_factory=list)
+    confirmed: dict[int, int] = field(default_factory=dict)
+    spared: int = 0
+    new: list[tuple[Difference, str, bool]] = field(default_factory=list)
+
+    def wrong_of(self, entry: Entry) -> int:
+        """How many cells of an entry went wrong."""
+        return self.covered.get(entry.number, 0) + self.confirmed.get(entry.number, 0)
 
 
 @dataclass
 class Audit:
     """What an audit finds. asked: what JAX's own checkers say. outcomes: of the programs that reproduce the defects, by
-    entry; none, where they were not run."""
+    entry; none, where they were not run. share: how much was asked, from 0 to 1, where somebody interrupted."""
 
     matrix: Matrix
     backward: Agreement | None
@@ -58,6 +80,12 @@ class Audit:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     ran: OnDevices | None = None
     seconds: float = 0.0
+    share: float = 1.0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether not all was asked."""
+        return self.share < 1.0
 
     @property
     def defects(self) -> list[Entry]:
@@ -94,88 +122,18 @@ class Audit:
         return 0 if self.backward is None else len(self.backward.covered.get(entry.number, ()))
 
 
-def audit(
-    primitives: Sequence[str] = (),
-    run: bool = False,
-    progress: Progress = lambda what: None,
-    meshes: Sequence[Mesh] = MESHES,
-) -> Audit:
-    """Audit the installed JAX. `primitives` narrows it to those named, and then nothing is asked backward; `meshes` to
-    these.
-
-    Opens the door to JAX; to run, with CPU devices, unless the environment says otherwise. Raises `BadLedger`,
-    `UnknownPrimitive`, and `FileNotFoundError` where the programs to run are not there.
-    """
-    if run:
-        prepare_devices()
-    from verifier import backward_agreement, matrix
-    from verifier.with_jax import own_checkers
-
-    started = time.monotonic()
-    found = matrix.compare(primitives, meshes, progress=progress)
-    backward = None if primitives else backward_agreement.compare(progress=progress)
-    asked = own_checkers.ask(found, primitives, progress)
-    ran = on_devices(found, primitives, progress) if run else None
-    met = {number for number, cells in found.covered.items() if cells} | set(ran.covered if ran is not None else ())
-    entries = [entry for entry in found.entries if not primitives or entry.number in met]
-    result = Audit(found, backward, asked, entries, ran=ran)
-    if run:
-        from verifier.evidence import reproduce
-
-        result.outcomes = reproduce(entries, progress)
-    result.seconds = time.monotonic() - started
-    return result
-
-
 def prepare_devices() -> None:
     """Ask for CPU devices, as long as JAX has not started."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 
 
-def on_devices(found: Matrix, primitives: Sequence[str], progress: Progress) -> OnDevices:
-    """Run the cells along one axis, explicit and manual."""
-    from verifier.cells import cells, our_verdict
-    from verifier.ledger import agree
-    from verifier.matrix import applies
-    from verifier.with_jax import on_devices, probe
-
-    result = OnDevices()
-    meshes = [mesh for mesh in MESHES if len(mesh.axes) == 1 and on_devices.enough(mesh)]
-    for call in probe.calls():
-        name = call.call.primitive
-        if not modelled(name) or (primitives and name not in primitives):
-            continue
-        for mesh in meshes:
-            if not applies(call.call.axes, call.call.asked, mesh):
-                continue
-            progress(f"{call.call.name} on {mesh}, on devices")
-            chosen = cells(call.call, mesh, probe.KINDS, DEVICE_CELLS)
-            verdicts = probe.evaluate(call, chosen, mesh)
-            ran = on_devices.run(call, chosen, verdicts, mesh)
-            equations = dict(zip(chosen, probe.equations(call, chosen, mesh), strict=True))
-            for one in ran:
-                result.right += one.right
-                result.crashed += one.crashed
-                result.wrong += not one.right and not one.crashed
-                if one.right:
-                    continue
-                ours = our_verdict(call.call, equations[one.cell], one.cell, one.verdict, mesh)
-                if not agree(ours, one.verdict):
-                    continue  # a difference of the matrix: there it has its entry
-                difference = Difference(call.call, mesh, one.cell, ours, one.verdict)
-                entry = next((entry for entry in found.entries if entry.runs_wrong(difference, one.says)), None)
-                if entry is None:
-                    result.new.append((f"{call.call.name} {one.cell} on {mesh}", one))
-                else:
-                    result.covered[entry.number] = result.covered.get(entry.number, 0) + 1
-    return result
-
-
 def lines(found: Audit) -> Iterator[str]:
     """The report as text."""
     defects = found.defects
     beside = sum(entry.kind == SOUND and entry.defect == "sound refused" for entry in defects)
+    if found.interrupted:
+        yield f"interrupted: {found.share:.0%} was asked; what follows was found until then"
     yield (
         f"JAX {found.matrix.version}: {count(len(defects), 'defect')} with a program that reproduces each, "
         f"{beside} of them sound programs that it refuses"
@@ -189,6 +147,7 @@ def lines(found: Audit) -> Iterator[str]:
         yield (
             f"  on devices: {found.ran.right:,} cells right, {found.ran.wrong:,} wrong, "
             f"{found.ran.crashed:,} typed and not compiled"
+            + (f", {found.ran.spared:,} not run, which are known to end the process" if found.ran.spared else "")
         )
     if not found.outcomes:
         yield "  the programs were not run: --run does, and runs the cells on devices"
@@ -212,10 +171,11 @@ def lines(found: Audit) -> Iterator[str]:
         yield f"  new: {difference.call.name} {difference.cell} on {difference.mesh}"
         yield f"    JAX accepts {difference.theirs}"
         yield f"    we say      {difference.ours}"
-    for name, one in (found.ran.new if found.ran is not None else ())[:MOST_SHOWN]:
+    for typed, says, crashed in (found.ran.new if found.ran is not None else ())[:MOST_SHOWN]:
         yield ""
-        yield f"  new: {name} is typed {one.verdict}, and {'does not compile' if one.crashed else 'reads back wrong'}"
-        yield f"    {one.says}"
+        how = "does not compile" if crashed else "reads back wrong"
+        yield f"  new: {typed.call.name} {typed.cell} on {typed.mesh} is typed {typed.theirs}, and {how}"
+        yield f"    {says}"
     if found.backward is not None:
         for compared in found.backward.unexplained[:MOST_SHOWN]:
             yield ""
@@ -235,10 +195,11 @@ def _own(asked: Asked) -> Iterator[str]:
 
 def _covers(found: Audit, entry: Entry) -> str:
     parts = [(found.cells(entry), "cell"), (found.programs(entry), "derivative")]
-    parts += [(found.ran.covered.get(entry.number, 0), "cell on devices")] if found.ran is not None else []
-    said = [f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in parts if number]
+    said = [count(number, word) for number, word in parts if number]
+    wrong = found.ran.wrong_of(entry) if found.ran is not None else 0
+    said += [f"confirmed on devices by {count(wrong, 'cell')}"] if wrong else []
     if entry.number in found.outcomes:
-        said.append("reproduced")
+        said.append("its program reproduces it")
     return ", ".join(said) or "outside the matrix"
 
 
@@ -251,6 +212,7 @@ def as_data(found: Audit) -> dict[str, Any]:
         "primitives": sorted(found.matrix.calls),
         "derivatives": None if found.backward is None else len(found.backward.compared),
         "seconds": round(found.seconds, 1),
+        "asked": round(found.share, 3),
         "defects": [
             {
                 "number": entry.number,
@@ -262,6 +224,7 @@ def as_data(found: Audit) -> dict[str, Any]:
                 "file": f"proofs/differences/{entry.file}",
                 "cells": found.cells(entry),
                 "derivatives": found.programs(entry),
+                "confirmed on devices": None if ran is None else ran.wrong_of(entry),
                 "reproduced": found.outcomes[entry.number].there if entry.number in found.outcomes else None,
             }
             for entry in found.defects
@@ -271,10 +234,10 @@ def as_data(found: Audit) -> dict[str, Any]:
         "own checkers": found.asked._asdict(),
         "on devices": None
         if ran is None
-        else {"right": ran.right, "wrong": ran.wrong, "crashed": ran.crashed, "covered": ran.covered},
+        else {"right": ran.right, "wrong": ran.wrong, "crashed": ran.crashed, "not run": ran.spared},
         "new": [
             *({"cell": str(one), "accepts": one.accepts} for one in found.new),
-            *({"cell": name, "says": one.says} for name, one in (ran.new if ran is not None else ())),
+            *({"cell": str(one), "says": says} for one, says, _ in (ran.new if ran is not None else ())),
             *({"derivative": one.name} for one in (found.backward.unexplained if found.backward is not None else ())),
         ],
     }

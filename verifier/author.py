@@ -28,8 +28,9 @@ from grammar.read import read_type
 from verifier.audit import prepare_devices
 from verifier.cells import cells, our_verdict
 from verifier.counterexamples import counterexample
-from verifier.ledger import Difference, Entry, agree, ledger
+from verifier.ledger import Entry, ledger
 from verifier.matrix import MESHES, applies
+from verifier.patterns import Difference, agree
 from verifier.report import count
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from calculus.typed import typed
 from calculus.types import Type, same
 from verifier.cells import Refusal
 from verifier.examine import examine
-from verifier.ledger import BOTH, JAX, KINDS, OURS, Entry, ledger
+from verifier.ledger import KINDS, Entry, ledger
+from verifier.patterns import BOTH, JAX, OURS
 from verifier.report import count
 
 if TYPE_CHECKING:
@@ -143,7 +144,6 @@ def compare(
     """
     from verifier.with_jax.backward_programs import chosen
     from verifier.with_jax.gradients import VERSION
-    from verifier.with_jax.python_values import Unwritten
 
     started = time.monotonic()
     every = ledger() if entries is None else entries
@@ -151,29 +151,44 @@ def compare(
     found = Agreement(VERSION, speaking)
     for name, make in chosen(names, meshes):
         progress(name)
-        try:
-            traced = make()
-        except (ImportError, OSError):
-            raise
-        except Refused as refused:
-            found.beside[name] = f"{refused.refusal.code}: {refused.refusal.message}"
-            continue
-        except Unwritten as error:
-            found.beside[name] = f"JAX's Python for {error} is not written"
-            continue
-        except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
-            found.untraced[name] = _said(error).message
-            continue
-        found.compared.append(compared(name, traced))
-    found.covered = {entry.number: [] for entry in speaking}
-    for one in found.compared:
-        if not one.agree:
-            entry = next((entry for entry in speaking if entry.explains(one)), None)
-            (found.unexplained if entry is None else found.covered[entry.number]).append(one)
+        answer = answered(name, make)
+        if isinstance(answer, Comparison):
+            found.compared.append(answer)
+        else:
+            kept, says = answer
+            (found.beside if kept else found.untraced)[name] = says
+    explain(found)
     if not names:
         found.idle = [entry for entry in speaking if entry.backward and not found.covered[entry.number]]
     found.seconds = time.monotonic() - started
     return found
+
+
+def answered(name: str, make: Callable[[], Traced]) -> Comparison | tuple[bool, str]:
+    """The comparison of one function; else whether it was left out by us, and not refused by JAX, and why. Raises
+    `ImportError` and `OSError`."""
+    from verifier.with_jax.python_values import Unwritten
+
+    try:
+        traced = make()
+    except (ImportError, OSError):
+        raise
+    except Refused as refused:
+        return True, f"{refused.refusal.code}: {refused.refusal.message}"
+    except Unwritten as error:
+        return True, f"JAX's Python for {error} is not written"
+    except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
+        return False, _said(error).message
+    return compared(name, traced)
+
+
+def explain(found: Agreement) -> None:
+    """Say of every difference which entry covers it."""
+    found.covered = {entry.number: [] for entry in found.entries}
+    for one in found.compared:
+        if not one.agree:
+            entry = next((entry for entry in found.entries if entry.explains(one)), None)
+            (found.unexplained if entry is None else found.covered[entry.number]).append(one)
 
 
 def compared(name: str, traced: Traced) -> Comparison:

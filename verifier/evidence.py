@@ -39,15 +39,34 @@ class Outcome(NamedTuple):
         return "there" if self.there else "broken" if self.broken else "repaired"
 
 
+def programs_of(entries: Iterable[Entry]) -> list[Path]:
+    """The evidence of entries. Raises `FileNotFoundError` where a program is missing."""
+    paths = [entry.path for entry in entries if entry.file]
+    for path in paths:
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no {path}; an installed package comes without the programs")
+    return paths
+
+
 def reproduce(entries: Iterable[Entry], progress: Callable[[str], None] = lambda name: None) -> dict[int, Outcome]:
     """Run the evidence of entries, by number. Those without a program are left out. Raises `FileNotFoundError` where a
     program is missing."""
     having = [entry for entry in entries if entry.file]
-    for entry in having:
-        if not entry.path.is_file():
-            raise FileNotFoundError(f"there is no {entry.path}; an installed package comes without the programs")
-    outcomes = {outcome.file: outcome for outcome in run([entry.path for entry in having], progress)}
+    outcomes = {outcome.file: outcome for outcome in run(programs_of(having), progress)}
     return {entry.number: outcomes[entry.file] for entry in having}
+
+
+class Reproducing:
+    """Runs evidence for a process of the audit. running: is told which program has ended."""
+
+    version = ""
+
+    def __init__(self, running: Callable[..., None] = lambda *what: None) -> None:
+        self.running = running
+
+    def reproduced(self, paths: Sequence[Path]) -> list[Outcome]:
+        """Run these programs."""
+        return list(run(paths, self.running))
 
 
 def run(paths: Sequence[Path], progress: Callable[[str], None] = lambda name: None) -> Iterator[Outcome]:

@@ -10,7 +10,7 @@ from typing import Final
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Program, Programs, body
 from calculus.types import ArrayType, Type
-from verifier.ledger import Difference
+from verifier.patterns import Difference
 
 VERDICT: Final = "verdict"
 """An equation is accepted by one side alone, or has another type."""

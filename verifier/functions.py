@@ -21,8 +21,9 @@ from calculus.programs import Document, Program
 from calculus.refusals import Refusal, Refused
 from calculus.types import Type
 from verifier.examine import Examined, counted, examine, notes
+from verifier.known import known
 from verifier.report import Report, as_json, summary, table, verdict_on
-from verifier.wording import Words, root
+from verifier.wording import Words, root, user_line
 
 if TYPE_CHECKING:
     from verifier.function_backward import BackwardReport
@@ -268,9 +269,14 @@ def _report(source: Source, examined: Examined, handed: list[Refusal]) -> Functi
         **{path: type for path, type in zip(source.outputs, words.types, strict=False) if type is not None},
     }
     verdict = verdict_on(refusals)
+    wrong = known(examined.checker) if verdict == "ok" else []
+    said += [f"{words.place(one.equation)}: {one.says}" for one in wrong]
+    lines = source.lines
     return FunctionReport(
         source.name, verdict, examined.checker.equations, counted(refusals), rows, said,
-        examined.assumed + (bool(source.note) and verdict == "ok"), types, unsharded, source,
+        examined.assumed + (bool(source.note) and verdict == "ok"),
+        types, unsharded, source,
+        known=[one.data(user_line(lines, one.equation.line), words.place(one.equation)) for one in wrong],
     )  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from calculus.collectives import COLLECTIVES
 from calculus.forms import FORMS
 from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.primitives import TABLE
-from verifier.cells import cells, our_verdict
-from verifier.ledger import Difference, Entry, agree, assign, ledger
+from verifier.cells import Cell, Verdict, cells, our_verdict
+from verifier.ledger import Entry, assign, ledger
+from verifier.patterns import Difference, agree
 
 MOST: Final = 800
 """The most cells of one call on a mesh of two axes. Where there are more, as many are drawn, with a fixed seed. Along
@@ -65,6 +66,23 @@ class Matrix:
         """How many cells agree."""
         return self.cells - self.unmodelled - len(self.differences)
 
+    def explain(self, whole: bool) -> None:
+        """Say of every difference which entry covers it. whole: whether all was asked, so that every entry that should
+        cover a cell does."""
+        self.covered, self.unexplained = assign(self.differences, self.entries)
+        if whole:
+            self.idle = [entry for entry in self.entries if entry.patterns and not self.covered[entry.number]]
+
+    def add(self, part: Matrix) -> None:
+        """Take in what was asked apart."""
+        self.cells += part.cells
+        self.accepted += part.accepted
+        self.unmodelled += part.unmodelled
+        self.calls |= part.calls
+        self.differences += part.differences
+        for name, number in part.crashes.items():
+            self.crashes[name] = self.crashes.get(name, 0) + number
+
 
 def modelled(name: str) -> bool:
     """Whether the calculus has a rule for a primitive. What has none has no verdict to compare."""
@@ -107,17 +125,29 @@ def compare(
         name = call.call.primitive
         if primitives and name not in primitives:
             continue
-        found.calls.add(name)
-        for mesh in meshes:
-            if not (applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh)):
-                continue
-            progress(f"{call.call.name} on {mesh}")
-            _compare_on(call, mesh, most if len(mesh.axes) > 1 else alone, found)
-    found.covered, found.unexplained = assign(found.differences, found.entries)
-    if not primitives:
-        found.idle = [entry for entry in found.entries if entry.patterns and not found.covered[entry.number]]
+        compare_call(call, meshes, found, progress, most, alone)
+    found.explain(whole=not primitives)
     found.seconds = time.monotonic() - started
     return found
+
+
+def compare_call(
+    call: probe.Traced,  # type: ignore[name-defined] # noqa: F821
+    meshes: Sequence[Mesh],
+    found: Matrix,
+    progress: Callable[[str], None],
+    most: int = MOST,
+    alone: int | None = None,
+    both: Callable[[Mesh, Cell, Verdict, Verdict], None] = lambda mesh, cell, ours, theirs: None,
+) -> None:
+    """Compare one call. `both` is told our verdict and theirs on every cell that is modelled."""
+    from verifier.with_jax import probe
+
+    found.calls.add(call.call.primitive)
+    for mesh in meshes:
+        if applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh):
+            progress(f"{call.call.name} on {mesh}")
+            _compare_on(call, mesh, most if len(mesh.axes) > 1 else alone, found, both)
 
 
 def applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
@@ -129,7 +159,13 @@ def applies(axes: Sequence[str], asked: bool, mesh: Mesh) -> bool:
     return not asked or modes == {AxisMode.EXPLICIT}
 
 
-def _compare_on(call: probe.Traced, mesh: Mesh, limit: int | None, found: Matrix) -> None:  # type: ignore[name-defined] # noqa: F821
+def _compare_on(
+    call: probe.Traced,  # type: ignore[name-defined] # noqa: F821
+    mesh: Mesh,
+    limit: int | None,
+    found: Matrix,
+    both: Callable[[Mesh, Cell, Verdict, Verdict], None],
+) -> None:
     from verifier.with_jax import probe
 
     chosen = cells(call.call, mesh, probe.KINDS, limit)
@@ -140,6 +176,7 @@ def _compare_on(call: probe.Traced, mesh: Mesh, limit: int | None, found: Matrix
         if ours.refusal is not None and ours.refusal.code.startswith("unmodelled"):
             found.unmodelled += 1
             continue
+        both(mesh, cell, ours, verdict)
         if verdict.refusal is not None and verdict.refusal.crash:
             found.crashes[verdict.refusal.code] = found.crashes.get(verdict.refusal.code, 0) + 1
         if agree(ours, verdict):

@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
-from calculus.meshes import Mesh
 from calculus.primitives import TABLE
 from calculus.programs import Program
 from verifier.findings import DIES, Compared, Finding
@@ -49,7 +48,7 @@ class Worker:
         self.process = context.Process(target=work, args=(theirs, self._errors.name, devices, engine), daemon=True)
         self.process.start()
         theirs.close()
-        self.running: tuple[Program, Mesh] | None = None
+        self.running: tuple[Any, ...] | None = None
         self.seed = -1
         self.since = time.monotonic()
         self.version = ""
@@ -69,7 +68,7 @@ class Worker:
             raise Lost(self._last_words()) from None
         self.since = time.monotonic()
         if kind == "running":
-            self.running = said[0], said[1]
+            self.running = tuple(said)
         elif kind == "ready":
             self.version = said[0]
         elif kind == "failed":

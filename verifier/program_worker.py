@@ -1,4 +1,4 @@
-"""A process of its own in which programs are compared: JAX may end it, and what was compared last is then known."""
+"""A process of its own in which JAX is asked: JAX may end it, and what it was asked last is then known."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def work(connection: Connection, errors: str, devices: int, engine: str) -> None:
-    """Compare what comes in, with an engine (`module:class`), until nothing more comes. Each task is the name of its
-    method and the arguments; the answer is `("done", result)` or `("failed", traceback)`. Before a program is given to
-    the compiler: `("running", program, mesh)`. errors: a file for what the compiler prints."""
+    """Do what comes in, with an engine (`module:class`), until nothing more comes. Each task is the name of its method
+    and the arguments; the answer is `("done", result)` or `("failed", traceback)`. Before something is given to the
+    compiler: `("running", program, mesh)`, or what else the engine says. errors: a file for what the compiler prints."""
     os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
     os.environ["JAX_PLATFORMS"] = "cpu"
     flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile three times faster
@@ -22,9 +22,8 @@ def work(connection: Connection, errors: str, devices: int, engine: str) -> None
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's
     module, _, name = engine.partition(":")
-    made = getattr(importlib.import_module(module), name)
-    comparing = made(lambda program, mesh: connection.send(("running", program, mesh)))
-    connection.send(("ready", comparing.version))
+    doing = getattr(importlib.import_module(module), name)(lambda *what: connection.send(("running", *what)))
+    connection.send(("ready", doing.version))
     while True:
         try:
             task: tuple[str, Any, Any] | None = connection.recv()
@@ -34,6 +33,6 @@ def work(connection: Connection, errors: str, devices: int, engine: str) -> None
             return
         name, *arguments = task
         try:
-            connection.send(("done", getattr(comparing, name)(*arguments)))
+            connection.send(("done", getattr(doing, name)(*arguments)))
         except Exception:  # noqa: BLE001  # an error of ours is reported, not lost
             connection.send(("failed", traceback.format_exc()))

@@ -59,7 +59,8 @@ class Row(NamedTuple):
 @dataclass(slots=True)
 class Report:
     """The verdict about one file, named as it was asked for. `equations` counts those that were checked, those of
-    bodies included; `assumed` what was trusted instead: kernels' types, and claims at boundaries that no type backs."""
+    bodies included; `assumed` what was trusted instead: kernels' types, and claims at boundaries that no type backs;
+    `known` is what is well typed and goes wrong in JAX, as plain data (`verifier.known`); the notes say it too."""
 
     file: str
     verdict: Verdict
@@ -68,6 +69,12 @@ class Report:
     communication: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     assumed: int = 0
+    known: list[dict[str, object]] = field(default_factory=list, kw_only=True)
+
+    @property
+    def known_notes(self) -> list[str]:
+        """The notes on what goes wrong in JAX: the last ones."""
+        return self.notes[len(self.notes) - len(self.known) :]
 
     def data(self) -> dict[str, object]:
         """The report as plain data."""
@@ -151,6 +158,7 @@ def as_json(report: Report) -> dict[str, object]:
         "unpriced": report.unpriced,
         "assumed": report.assumed,
         "notes": report.notes,
+        "goes_wrong_in_jax": report.known,
     }
 
 

@@ -28,7 +28,18 @@ def check_text(text: str, meshes: Sequence[Mesh], file: str) -> Report:
     refusals = counted(_located(text, examined.checker))
     rows = sorted((row(one, one.equation.line) for one in examined.charges), key=lambda one: one.line)
     said = notes(examined, lambda sizes: f"give --mesh {sizes}", lambda equation: f"line {equation.line}")
-    return Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed)
+    report = Report(file, verdict_on(refusals), examined.checker.equations, refusals, rows, said, examined.assumed)
+    tell_known(report, examined.checker)
+    return report
+
+
+def tell_known(report: Report, checker: Checker) -> None:
+    """Say in a report on a text what of it is well typed and goes wrong in JAX."""
+    from verifier.known import known
+
+    for one in known(checker) if report.verdict == "ok" else ():
+        report.notes.append(f"line {one.equation.line}: {one.says}")
+        report.known.append(one.data(one.equation.line))
 
 
 def first_line(refusal: Refusal) -> Refusal:

@@ -23,7 +23,8 @@ from tests.laws.evaluation import evaluate
 from verifier.backward_agreement import Agreement, Comparison, Side, compare, compared, lines
 from verifier.cells import Refusal
 from verifier.cli import main
-from verifier.ledger import OURS, BackwardPattern, ledger
+from verifier.ledger import ledger
+from verifier.patterns import OURS, BackwardPattern
 from verifier.with_jax.backward_programs import ROOMS, programs
 from verifier.with_jax.gradients import Array, Sample
 

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from calculus.primitives import TABLE
 from calculus.types import array_type
-from verifier.audit import as_data, audit, lines
+from verifier.audit import as_data, lines
+from verifier.auditing import audit
 from verifier.author import RUNS, Finding, Found
 from verifier.author import lines as report
 from verifier.cells import Cell, Verdict

@@ -15,18 +15,8 @@ from calculus.programs import NO_PARAMETERS, Equation
 from grammar.read import read_type
 from verifier.agreement import page
 from verifier.cells import Call, Cell, Refusal, Verdict
-from verifier.ledger import (
-    BOTH,
-    JAX,
-    KINDS,
-    OURS,
-    BadLedger,
-    Difference,
-    Pattern,
-    agree,
-    assign,
-    ledger,
-)
+from verifier.ledger import KINDS, assign, ledger
+from verifier.patterns import BOTH, JAX, OURS, BadLedger, Difference, Pattern, agree
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "proofs" / "differences.md"

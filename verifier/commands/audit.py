@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from verifier.commands.console import Misused, say, with_jax
+from verifier.commands.console import INTERRUPTED, Misused, say, with_jax
 from verifier.commands.options import json_option
 
 
@@ -89,19 +89,20 @@ def audit(
 
 
 def _audit(ctx: click.Context, primitives: tuple[str, ...], run: bool, as_data: bool) -> None:
-    from verifier import audit
+    from verifier import audit, auditing
     from verifier.commands.agree import near
     from verifier.matrix import UnknownPrimitive
+    from verifier.progress import forecast
 
     try:
-        with with_jax("asking JAX") as show:
-            found = audit.audit(primitives, run, show)
+        with with_jax("asking JAX"), forecast("asking JAX") as show:
+            found = auditing.audit(primitives, run, show, processes=None if run or not primitives else 0)
     except UnknownPrimitive as error:
         raise click.UsageError(f"there is no sample call of {near(str(error), error.known)}") from error
     except FileNotFoundError as error:
         raise Misused(str(error)) from error
     say([json.dumps(audit.as_data(found), indent=2)] if as_data else audit.lines(found))
-    ctx.exit(0 if found.clean else 1)
+    ctx.exit(INTERRUPTED if found.interrupted else 0 if found.clean else 1)
 
 
 def _author(

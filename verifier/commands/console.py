@@ -13,6 +13,9 @@ import click
 
 from verifier.factories import is_interrupt
 
+INTERRUPTED: Final = 130
+"""The exit status of a command that was interrupted, as a shell expects it."""
+
 
 class Commands(click.Group):
     """The command. Output that cannot be written (a full disk, a closed stream) ends it with status 2 and a message."""
@@ -59,7 +62,7 @@ def interrupted() -> NoReturn:
     """End as a shell expects it of a command that was interrupted."""
     with contextlib.suppress(OSError):
         click.echo("Interrupted", err=True)
-    sys.exit(130)
+    sys.exit(INTERRUPTED)
 
 
 def _unread() -> NoReturn:
@@ -101,7 +104,7 @@ _PLAIN: Final = str.maketrans("─│┌┬┐├┼┤└┴┘·×", "-|++++++
 @contextlib.contextmanager
 def with_jax(doing: str) -> Iterator[Callable[[str], None]]:
     """Show what JAX is being asked. What is missing or wrong on our side ends the command."""
-    from verifier.ledger import BadLedger
+    from verifier.patterns import BadLedger
     from verifier.progress import sign_of_life
 
     try:

@@ -135,6 +135,7 @@ def told(ran: Ran, text: str, seed: int) -> Iterator[str]:
         executed = sum(line.executed for line in outcome.lines)
         parts.append(f"{count(executed, 'collective')} as derived" if executed else "no communication")
     yield f"{ran.report.name}: {' · '.join(parts)}"
+    yield from (f"  note: {note}" for note in ran.report.known_notes)
     lines = text.splitlines()
     for problem in outcome.problems:
         if ran.place is None:

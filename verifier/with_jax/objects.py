@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import gc
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -60,6 +61,10 @@ class ObjectProgram(Program):
         self.constant_types = tuple([conversion.type(variable) for variable in jaxpr.constvars])
         self.input_types = tuple([conversion.type(variable) for variable in jaxpr.invars])
         self.effects = None
+
+    def uses(self, primitives: AbstractSet[str]) -> bool:
+        """Whether an equation is of one of these primitives."""
+        return any(eqn.primitive.name in primitives for eqn in self.jaxpr.eqns)
 
     @property
     def terms(self) -> Program:

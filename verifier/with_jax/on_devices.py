@@ -2,13 +2,15 @@
 
 Each operand is placed as its type says (what is pending in unequal pieces of mixed sign), the call is compiled and run,
 and its results are read back at the types that JAX gave them: they must be what the call gives of the whole arrays, on
-one device and without a mesh.
+one device and without a mesh. What names mesh axes gives nothing there: of a collective, they must be what our own
+executor leaves on every device.
 """
 
 from __future__ import annotations
 
+import contextlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,12 +20,14 @@ from jax.extend.core import Literal
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from calculus.meshes import AxisMode, Mesh
-from calculus.types import ArrayType, Type
+from calculus.programs import Equation, Program
+from calculus.types import ArrayType, Axes, Type
 from verifier.cells import Cell, Verdict
 from verifier.devices import Device, NotAFamily, devices, numpy_dtype, place, read_back
+from verifier.execution.run import run as executed
 from verifier.with_jax.own_primitive import differentiable
 from verifier.with_jax.own_primitive import pulled as pulled_back
-from verifier.with_jax.probe import Traced, ours, spec
+from verifier.with_jax.probe import Traced, equations, ours, spec
 
 
 class Ran(NamedTuple):
@@ -42,20 +46,30 @@ def enough(mesh: Mesh) -> bool:
 
 
 def run(
-    call: Traced, cells: Sequence[Cell], verdicts: Sequence[Verdict], mesh: Mesh, pulled: bool = False
+    call: Traced,
+    cells: Sequence[Cell],
+    verdicts: Sequence[Verdict],
+    mesh: Mesh,
+    pulled: bool = False,
+    running: Callable[[list[Cell]], None] = lambda cells: None,
 ) -> list[Ran]:
     """Run the cells that JAX accepts; or, `pulled`, their gradients, on an explicit mesh. Those that cannot be placed
-    (keys, arrays in parts that no number fills) are left out, and so is a call whose value is not known without a mesh.
+    (keys, arrays in parts that no number fills) are left out, and so are those whose value is not known. `running` is
+    told the cells that are given to the compiler, which may end the process.
     """
-    if call.call.axes or call.call.handed or len({axis.mode for axis in mesh.axes}) > 1:
+    if call.call.handed or (pulled and call.call.axes) or len({axis.mode for axis in mesh.axes}) > 1:
         return []
-    accepted = [(cell, verdict) for cell, verdict in zip(cells, verdicts, strict=True) if verdict.types is not None]
     random = np.random.default_rng(zlib.crc32(f"{call.call.name} on {mesh}".encode()))
+    ready = []
     try:
         room = (_Pulled if pulled else _Room)(call, mesh, random)
-        ready = [(cell, verdict, *room.placed(cell)) for cell, verdict in accepted]
     except _NoValue:
         return []
+    room.running = running
+    for cell, verdict in zip(cells, verdicts, strict=True):
+        if verdict.types is not None:
+            with contextlib.suppress(_NoValue):
+                ready.append((cell, verdict, *room.placed(cell, verdict)))
     return list(room.ran(ready))
 
 
@@ -74,7 +88,8 @@ class _Room:
         self.manual = any(axis.mode is AxisMode.MANUAL for axis in mesh.axes)
         self.at = dict(zip(devices(mesh), chosen.ravel(), strict=True))
         self.values = [self._value(type) for type in call.call.operands]
-        self.wholes: dict[tuple[bool, ...], list[Any]] = {}
+        self.wholes: dict[Any, list[Any] | None] = {}
+        self.running: Callable[[list[Cell]], None] = lambda cells: None
 
     def _value(self, type: Type) -> Any:
         """Small numbers that every function has a value at; a stack of two, for what varies."""
@@ -97,8 +112,9 @@ class _Room:
         index = tuple(slice(None) if name in type.varying else 0 for name in self.mesh.by_name)
         return value[index]
 
-    def placed(self, cell: Cell) -> tuple[list[Any], list[Any]]:
+    def placed(self, cell: Cell, verdict: Verdict) -> tuple[list[Any], list[Any]]:
         """The operands of a cell on the devices, and what the call gives of the whole ones."""
+        whole = self._whole(cell, verdict)
         arrays = []
         for value, type in zip(self.values, cell.operands, strict=True):
             blocks = place(self._own(value, type), type, self.mesh, self.random)
@@ -108,7 +124,7 @@ class _Room:
             shape = (*lead, *(int(size) for size in type.shape))
             sharding = NamedSharding(self.devices, outside)
             arrays.append(jax.make_array_from_single_device_arrays(shape, sharding, parts))
-        return arrays, self._whole(cell)
+        return arrays, whole
 
     def _outside(self, type: ArrayType) -> PartitionSpec:
         found = spec(type)
@@ -119,15 +135,30 @@ class _Room:
         kind = {"unreduced_kind": found.unreduced_kind} if type.unreduced and type.kind != "sum" else {}
         return PartitionSpec(*lead, *found.partitions, **said, **kind)
 
-    def _whole(self, cell: Cell) -> list[Any]:
-        """What the call gives of the values, where something varies, for each device apart."""
-        varying = tuple(bool(type.varying) for type in cell.operands)
-        if varying not in self.wholes:
-            try:
-                self.wholes[varying] = self._evaluated(cell, any(varying))
-            except Exception:  # noqa: BLE001  # whatever JAX raises, there is no value
-                raise _NoValue from None
-        return self.wholes[varying]
+    def _whole(self, cell: Cell, verdict: Verdict) -> list[Any]:
+        """What the call gives of the values; where something varies, for each device apart."""
+        varying = tuple(type.varying for type in cell.operands)
+        key: Any = (cell, verdict) if self.call.call.axes else varying
+        if key not in self.wholes:
+            self.wholes[key] = None
+            with contextlib.suppress(Exception):  # whatever JAX raises, there is no value
+                named = bool(self.call.call.axes)
+                self.wholes[key] = self._executed(cell, verdict) if named else self._evaluated(cell, any(varying))
+        found = self.wholes[key]
+        if found is None:
+            raise _NoValue
+        return found
+
+    def _executed(self, cell: Cell, verdict: Verdict) -> list[Any] | None:
+        """What our executor leaves on the devices; `None` where it does not run this."""
+        (equation,) = equations(self.call, [cell], self.mesh)
+        types: Any = verdict.types
+        names = tuple(atom for atom in equation.inputs if isinstance(atom, str))
+        made = Equation(equation.primitive, equation.parameters, equation.inputs, equation.binders, types)
+        program = Program((), (), names, cell.operands, (made,), equation.binders)
+        owned = (self._own(value, type) for value, type in zip(self.values, cell.operands, strict=True))
+        outcome = executed(program, [self.mesh], given=dict(zip(names, owned, strict=True)))
+        return None if outcome.problems else [shown.value for shown in outcome.results]
 
     def _evaluated(self, cell: Cell, apart: bool) -> list[Any]:
         function = jax.jit(lambda *values: self._bind(values, None))
@@ -186,6 +217,7 @@ class _Room:
         """Run cells in one program; where it does not run, in halves."""
         if not ready:
             return
+        self.running([cell for cell, *_ in ready])
         try:
             with jax.set_mesh(self.devices):
                 found = jax.jit(
@@ -222,14 +254,27 @@ class _Room:
             value = read_back(blocks, type, self.mesh)
         except NotAFamily as error:
             return str(error)
-        if whole.ndim > len(type.shape) and not type.varying:
-            return "" if _near(value, whole[(0,) * (whole.ndim - len(type.shape))]) else "it is another on each device"
-        if type.varying and whole.ndim == len(type.shape):
+        if whole.ndim == len(type.shape) + len(self.mesh.axes):  # of each device apart
+            alike = self._alike(whole, type.varying)
+            if alike is None:
+                return "it is another on each device"
+            whole = alike
+        elif type.varying and whole.ndim == len(type.shape):
             whole = np.broadcast_to(whole, value.shape)
         if _near(value, whole):
             return ""
         at = np.unravel_index(int(np.argmax(~np.isclose(value, whole, 1e-3, 1e-3, equal_nan=True))), value.shape)
         return f"{value[at]} for {whole[at]} at {[int(one) for one in at]}"
+
+    def _alike(self, whole: Any, varying: Axes) -> Any:
+        """What there is of each device, along the axes along which it varies; `None` where it does along others too."""
+        for index in reversed(range(len(self.mesh.axes))):
+            if self.mesh.axes[index].name not in varying:
+                first = whole.take([0], index)
+                if not _near(whole, np.broadcast_to(first, whole.shape)):
+                    return None
+                whole = first.squeeze(index)
+        return whole
 
 
 class _Pulled(_Room):

@@ -4,7 +4,7 @@ cells that communicate, and of cells that do not."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -12,37 +12,27 @@ from calculus.checking import Checker
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Equation, Program
 from calculus.refusals import Refused
+from verifier.audit import Asked
 from verifier.cells import Cell, Verdict, cells, our_verdict
 from verifier.examine import examine
-from verifier.ledger import OURS, agree
 from verifier.matrix import MESHES, Matrix, applies, modelled
+from verifier.patterns import OURS, agree
 from verifier.with_jax import probe
 
 
-class Asked(NamedTuple):
-    """How many cells were asked about, and how many of them were accepted or refused.
-
-    unsound: cells that JAX types and we do not type so. communicating: cells that both type alike and that communicate.
-    silent: those that do not. objections: what `check_jaxpr` says where it objects.
-    """
-
-    unsound: int = 0
-    unsound_accepted: int = 0
-    communicating: int = 0
-    communicating_accepted: int = 0
-    silent: int = 0
-    silent_refused: int = 0
-    objections: tuple[str, ...] = ()
-
-
-def ask(found: Matrix, primitives: Sequence[str] = (), progress: Callable[[str], None] = lambda name: None) -> Asked:
-    """Ask both, of the cells along one axis."""
+def ask(
+    found: Matrix,
+    primitives: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda name: None,
+    calls: Sequence[probe.Traced] = (),
+) -> Asked:
+    """Ask both, of the cells along one axis: of these calls, by default of all."""
     total = Asked()
     differing: dict[tuple[str, Mesh], set[Cell]] = {}
     for difference in found.differences:
         if difference.accepts != OURS and len(difference.mesh.axes) == 1:
             differing.setdefault((difference.call.name, difference.mesh), set()).add(difference.cell)
-    for call in probe.calls():
+    for call in calls or probe.calls():
         name = call.call.primitive
         if not modelled(name) or (primitives and name not in primitives) or call.call.handed:
             continue

@@ -19,7 +19,8 @@ from calculus.programs import Equation, Literal, Program
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, same
 from verifier.backward_agreement import Comparison, Side
-from verifier.cells import Call, Cell, Refusal, Verdict
+from verifier.cells import Cell, Refusal, Verdict
+from verifier.equation_cells import cell_of
 from verifier.execution.run import Outcome, run
 from verifier.findings import (
     EXECUTOR,
@@ -37,9 +38,10 @@ from verifier.generated import MANY_MESHES, drawn
 from verifier.generated.growing import Grown, Miss
 from verifier.generated.pruning import distinct, without
 from verifier.generated.shrinking import shrunk
-from verifier.ledger import Difference, Entry, ledger
+from verifier.ledger import Entry, ledger
+from verifier.patterns import Difference
 from verifier.with_jax.blocks import difference
-from verifier.with_jax.python import Path, Watched, as_python, bodies_of, mesh_within, target
+from verifier.with_jax.python import Path, Watched, as_python, bodies_of, mesh_within
 from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.running import VERSION, Function, Says, answer, first_difference, of_program
 
@@ -90,7 +92,9 @@ class Comparing:
             return
         if says.types is None:
             return
-        difference = cell_of(where, types_of(miss.program), says, Verdict(None, Refusal(miss.code, miss.message)))
+        difference = cell_of(
+            where.equation, types_of(miss.program), where.mesh, says, Verdict(None, Refusal(miss.code, miss.message))
+        )
         entry = next((entry.number for entry in self.entries if entry.covers(difference)), 0)
         finding = Finding(VERDICT, str(difference), miss.program, miss.mesh, difference, entry, found.seed)
         finding.entry = self.entry(finding)
@@ -141,7 +145,7 @@ class Comparing:
     def _spoilt(self, program: Program, mesh: Mesh) -> tuple[Finding | None, Path]:
         for where in as_python(program, mesh, watch=True).watched:
             theirs = Verdict(tuple(type for type in where.equation.types if type is not None))
-            difference = cell_of(where, self._types_at(program, where), theirs)
+            difference = cell_of(where.equation, self._types_at(program, where), where.mesh, theirs)
             both = (difference, *_transposed(difference))
             entry = next((entry.number for entry in self.entries if any(map(entry.spoils, both))), 0)
             if entry:
@@ -151,7 +155,7 @@ class Comparing:
 
     def _verdict(self, says: Says, program: Program, seed: int) -> Finding:
         where = says.where
-        difference = cell_of(where, self._types_at(program, where), says.verdict)
+        difference = cell_of(where.equation, self._types_at(program, where), where.mesh, says.verdict)
         entry = next((entry.number for entry in self.entries if entry.covers(difference)), 0)
         one = alone(where.equation, difference.cell)
         finding = Finding(VERDICT, str(difference), one, where.mesh, difference, entry, seed)
@@ -320,17 +324,6 @@ def types_of(program: Program) -> dict[str, Type | None]:
     for equation in program.equations:
         found.update(zip(equation.binders, equation.types, strict=True))
     return found
-
-
-def cell_of(where: Watched, types: dict[str, Type | None], theirs: Verdict, ours: Verdict | None = None) -> Difference:
-    """An equation in its body as a cell of the matrix."""
-    equation = where.equation
-    operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
-    given = tuple(type for type in operands if isinstance(type, ArrayType))
-    asked = target(equation, types, where.mesh)
-    call = Call(equation.primitive, "", equation, given)
-    mine = ours or Verdict(tuple(type for type in equation.types if type is not None))
-    return Difference(call, where.mesh, Cell(given, asked), mine, theirs)
 
 
 def _transposed(difference: Difference) -> tuple[Difference, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import jax
 
@@ -16,6 +16,7 @@ from calculus.loops import scan_parts
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Braces, Call, Equation, Literal, Program, Programs, Value, body
 from calculus.types import ArrayType, Axes, Type, array_type
+from verifier.equation_cells import target
 from verifier.with_jax.python_values import (
     Unwritten,
     asked,
@@ -246,37 +247,6 @@ def _full(number: str, type: ArrayType, mesh: Mesh) -> str:
     lies = array_type(type.dtype, type.shape, type.axes, (), free, kept)
     spec = spec_of(lies) if lies.sharded or free or kept else "None"
     return f"full({number}, {tuple(type.shape)}, {spec}, {type.varying}, {unreduced}, {reduced})"
-
-
-def target(equation: Equation, types: Mapping[str, Type | None], mesh: Mesh) -> ArrayType | None:
-    """The type that an equation asks its result to have; `None` where it asks for none."""
-    result = equation.types[0] if equation.types else None
-    if not isinstance(result, ArrayType):
-        return None
-    given = [types.get(atom) if not isinstance(atom, Literal) else atom.type for atom in equation.inputs]
-    if equation.primitive == "broadcast_in_dim":
-        return None if _lies(given[0], mesh) == _lies(result, mesh) else result
-    if equation.primitive == "dot_general":
-        numbers: Any = equation.parameters["dimension_numbers"]
-        contracted, batch = numbers
-        free: list[str] = []
-        for at, type in enumerate(given):
-            if isinstance(type, ArrayType):
-                if any(type.axes[dim] for dim in contracted[at]):
-                    return result
-                beside = batch[at] if at else ()
-                free += [axis for dim, axes in enumerate(type.axes) if dim not in beside for axis in axes]
-        return result if len({*free}) < len(free) else None  # an axis on two dims: somebody has said which it is to be
-    if equation.primitive == "reshard":
-        return result
-    asked = any(equation.parameters.get(name) is not None for name in ("out_sharding", "sharding"))
-    return result if asked else None
-
-
-def _lies(type: Type | None, mesh: Mesh) -> set[tuple[str, str]]:
-    """The state of a type along each explicit axis along which it is not replicated."""
-    explicit = [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT]
-    return {(axis, type.state(axis)) for axis in explicit if isinstance(type, ArrayType)} - {(a, "N") for a in explicit}
 
 
 # --- forms ------------------------------------------------------------------------------------------------------------

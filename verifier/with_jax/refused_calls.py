@@ -20,7 +20,8 @@ from calculus.programs import Equation
 from calculus.refusals import Family, Refusal, Refused
 from calculus.types import ArrayType
 from verifier import cells
-from verifier.ledger import Difference, ledger
+from verifier.ledger import ledger
+from verifier.patterns import Difference
 from verifier.with_jax import meshes
 from verifier.with_jax.lines import Frame, user_frame
 from verifier.with_jax.probe import TARGETS, of_aval, spec

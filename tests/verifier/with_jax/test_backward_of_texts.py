@@ -11,7 +11,7 @@ import pytest
 
 from grammar.meshes import parse_meshes
 from verifier.backward_agreement import Agreement, compare
-from verifier.ledger import BOTH
+from verifier.patterns import BOTH
 
 if jax.__version_info__ < (0, 12):
     pytest.skip("the texts are those of the newer release", allow_module_level=True)

@@ -1,0 +1,137 @@
+"""What is well typed and goes wrong in JAX is said under the report, by the ledger's own patterns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from verifier import known, ledger
+from verifier.cli import main
+from verifier.report import Report
+from verifier.texts import check_text
+
+PENDING = """\
+{ lambda ; a:f32[4]{U:X} b:f32[4]. let
+    c:f32[2,4]{U:X} = stack[axis=0] a a
+    d:f32[4]{U:Y} = reshard a
+    e:f32[2,4] = stack[axis=0] b b
+    f:f32[4] = reshard a
+  in (c, d, e, f) }
+"""
+CHOICE = """\
+{ lambda ; a:f32[] b:f32[4@X]. let
+    c:f32[] = shard_map[
+      check_vma=True
+      in_specs=(P(), P('X',))
+      jaxpr={ lambda ; d:f32[] e:f32[2]{V:X}. let
+          f:i32[]{V:X} = axis_index[axis_name=X]
+          g:f32[]{V:X} = cond[
+            branches=(
+              { lambda ; h:f32[] i:f32[2]{V:X}. let
+                  j:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] i
+                in (j,) }
+              { lambda ; k:f32[] l:f32[2]{V:X}. let
+                  m:f32[]{V:X} = pvary[axes=('X',)] k
+                in (m,) }
+            )
+          ] f d e
+          n:f32[] = psum_invariant[axes=('X',)] g
+        in (n,) }
+      mesh=AbstractMesh('X': 2, axis_types=(Explicit,), device_kind=cpu, num_cores=None, platform=cpu)
+      newly_manual_axes=frozenset({'X'})
+      out_specs=(P(),)
+    ] a b
+  in (c,) }
+"""
+
+
+@pytest.fixture(autouse=True)
+def reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "installed", lambda: known.REFERENCE)
+
+
+def report(text: str, mesh: str = "X=2, Y=2") -> Report:
+    return check_text(f"# mesh: {mesh}\n{text}", (), "a.jaxpr")
+
+
+def test_the_primitives_that_are_looked_for_are_those_of_the_ledger() -> None:
+    assert known.index(ledger.ledger()) == known.WATCHED
+
+
+def test_what_goes_wrong_is_said_with_its_line_and_entry() -> None:
+    found = report(PENDING)
+    assert found.verdict == "ok"
+    assert [(one["line"], one["entry"], one["ends_process"]) for one in found.known] == [(3, 61, False), (4, 74, True)]
+    assert "line 3: well typed, but JAX 0.12.0.1 computes another value here: a stack of partial sums" in found.notes[0]
+    assert "line 4: well typed, but JAX 0.12.0.1 ends its process here" in found.notes[1]
+
+
+def test_a_derivative_that_goes_wrong_is_said_of_the_program() -> None:
+    (one,) = report(CHOICE, "X=2").known
+    assert (one["entry"], one["in_derivative"], one["defect"]) == (55, True, "wrong gradient")
+    assert not report(CHOICE.replace("m:f32[]{V:X} = pvary[axes=('X',)] k", "m:f32[]{V:X} = mul f 1.0"), "X=2").known
+
+
+@pytest.mark.parametrize(
+    ("image", "groups", "mesh", "wrong"),
+    [
+        ("4@X,4,6", 2, "X=2, Y=2", True),
+        ("4,4,6@X", 1, "X=2, Y=2", True),
+        ("4@X,4,6", 1, "X=2, Y=2", False),
+        ("4@X,4,6", 2, "X=2", False),
+        ("4@X,4,6", 2, "X=2, Y=1", False),
+    ],
+)
+def test_the_kernel_of_a_convolution(image: str, groups: int, mesh: str, wrong: bool) -> None:
+    """As measured: the gradient of the kernel is as many times too large as there are devices along the other axis."""
+    kernel, result = f"4,{4 // groups},3", image.replace("6", "4")
+    found = report(
+        f"""{{ lambda ; a:f32[{image}] b:f32[{kernel}]. let
+    c:f32[{result}] = conv_general_dilated[
+      batch_group_count=1
+      dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 1, 2), rhs_spec=(0, 1, 2), out_spec=(0, 1, 2))
+      feature_group_count={groups}
+      lhs_dilation=(1,)
+      out_sharding=None
+      padding=((0, 0),)
+      precision=None
+      preferred_element_type=float32
+      rhs_dilation=(1,)
+      window_strides=(1,)
+    ] a b
+  in (c,) }}""",
+        mesh,
+    )
+    assert found.verdict == "ok", found.refusals
+    assert [one["entry"] for one in found.known] == [76] * wrong
+
+
+def test_only_of_the_release_at_hand_and_of_what_is_well_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not report(PENDING.replace("e:f32[2,4] =", "e:f32[4] =")).known
+    monkeypatch.setattr(known, "installed", lambda: "0.10.2")
+    assert [one["entry"] for one in report(PENDING).known] == [74]
+    monkeypatch.setattr(known, "installed", lambda: "99.0")
+    assert not report(PENDING).known
+
+
+def test_the_ledger_is_not_read_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(ledger, "ledger", read)
+    text = "{ lambda ; a:f32[4@X] b:f32[4]. let c:f32[4] = reshard a d:f32[2,4] = stack[axis=0] b b in (c, d) }"
+    assert report(text).known == []
+
+
+def test_the_command_says_it_and_succeeds(tmp_path: Path) -> None:
+    file = tmp_path / "a.jaxpr"
+    file.write_text(PENDING, encoding="utf-8")
+    for command in ("check", "run"):
+        run = CliRunner().invoke(main, [command, str(file), "--mesh", "X=2,Y=2"])
+        assert run.exit_code == 0, run.output
+        assert "entry 61 of the ledger" in run.stdout
+    run = CliRunner().invoke(main, ["check", str(file), "--mesh", "X=2,Y=2", "--json"])
+    assert [one["entry"] for one in json.loads(run.stdout)[0]["goes_wrong_in_jax"]] == [61, 74]

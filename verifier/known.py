@@ -1,0 +1,153 @@
+"""What goes wrong in JAX though it is well typed: equations of a checked program of which the ledger says so.
+
+The ledger is read only where an equation may fit: one of a primitive that it speaks of, with a state that it speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from calculus.checking import Checker, Scope
+from calculus.programs import Equation, Literal, Program
+from calculus.types import ArrayType, Type, held
+
+if TYPE_CHECKING:
+    from verifier.ledger import Entry
+    from verifier.patterns import Difference
+
+REFERENCE: Final = "0.12.0.1"
+"""The release that is spoken of where none is installed."""
+
+WATCHED: Final[Mapping[str, str]] = {
+    "cond": "V",
+    "conv_general_dilated": "S",
+    "reshard": "U",
+    "stack": "U",
+}
+"""The primitives of which the ledger knows that they go wrong, and the states without which they do not (empty:
+whatever the states). It stands here too so that most checks need not read the ledger. `index` makes it."""
+
+_SHOWS: Final[Mapping[str, str]] = {
+    "wrong value": "computes another value here",
+    "wrong gradient": "computes another gradient here",
+    "crash": "ends in an error here",
+}
+
+
+class Known(NamedTuple):
+    """An equation that goes wrong in a release of JAX. ends: whether it ends the process. derivative: whether only its
+    derivative does."""
+
+    equation: Equation
+    entry: Entry
+    release: str
+    ends: bool = False
+    derivative: bool = False
+
+    def data(self, line: int, where: str = "") -> dict[str, object]:
+        """As plain data for `--json`. line: of the equation. where: the user's own line, of a function."""
+        return {
+            "line": line,
+            **({"where": where} if where else {}),
+            "primitive": self.equation.primitive,
+            "jax": self.release,
+            "entry": self.entry.number,
+            "title": self.entry.title,
+            "defect": self.entry.defect,
+            "ends_process": self.ends,
+            "in_derivative": self.derivative,
+        }
+
+    @property
+    def says(self) -> str:
+        """What JAX does, and where that is written down."""
+        shows = "ends its process here" if self.ends else _SHOWS[self.entry.defect]
+        when = " when this is differentiated" if self.derivative and "gradient" not in shows else ""
+        return (
+            f"well typed, but JAX {self.release} {shows}{when}: {self.entry.title[0].lower()}{self.entry.title[1:]} "
+            f"(entry {self.entry.number} of the ledger)"
+        )
+
+
+def known(checker: Checker) -> list[Known]:
+    """The equations of what was checked that go wrong in the JAX at hand: the installed one, else the reference. Bodies
+    are looked at once, however often they are called."""
+    found = [one for program, scope in checker.walked() for one in _suspects(program, scope)]
+    if not found:
+        return []
+    from verifier.ledger import ledger
+
+    release = installed()
+    entries = [entry for entry in ledger() if release in entry.versions and entry.foreseen and entry.defect in _SHOWS]
+    return [one for difference in found for one in _fitting(difference, entries, release)]
+
+
+def _fitting(difference: Difference, entries: Sequence[Entry], release: str) -> Iterator[Known]:
+    """The first entry of which a pattern fits the call, and the first of which one fits its derivative."""
+    for derivative in (False, True):
+        for entry in entries:
+            fitting = [one for one in entry.foreseen if one.derivative is derivative and one.fits(difference, "")]
+            if fitting:
+                yield Known(difference.call.equation, entry, release, fitting[0].dies, derivative)
+                break
+
+
+def index(entries: Iterable[Entry]) -> dict[str, str]:
+    """What `WATCHED` has to be."""
+    found: dict[str, set[str]] = {}
+    for entry in entries:
+        if REFERENCE in entry.versions and entry.defect in _SHOWS:
+            for pattern in entry.foreseen:
+                for name in pattern.primitives or ("",):
+                    found.setdefault(name, set()).add(pattern.mark)
+    return {name: "" if "" in marks else "".join(sorted(marks)) for name, marks in sorted(found.items())}
+
+
+def installed() -> str:
+    """The release of JAX that is installed, else the reference."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("jax")
+    except PackageNotFoundError:
+        return REFERENCE
+
+
+def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
+    """The equations of a body that may fit, as cells."""
+    if not program.uses(WATCHED.keys()):
+        return
+    from verifier.cells import Verdict
+    from verifier.equation_cells import cell_of
+
+    types: dict[str, Type | None] = dict(zip(program.constants, program.constant_types, strict=True))
+    types.update(zip(program.inputs, program.input_types, strict=True))
+    for equation in program.equations:
+        results = _results(equation, types, scope)
+        types.update(zip(equation.binders, results, strict=False))
+        if equation.primitive in WATCHED:
+            operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
+            arrays = [one for one in map(held, (*operands, *results)) if isinstance(one, ArrayType)]
+            if _marked(arrays, WATCHED[equation.primitive]) and None not in results:
+                given = [one for one in operands if one is not None]
+                mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
+                alike = Verdict(tuple(one for one in results if one is not None))
+                yield cell_of(equation, types, mesh, alike, alike)
+
+
+def _results(equation: Equation, types: Mapping[str, Type | None], scope: Scope) -> tuple[Type | None, ...]:
+    """The types of the results: as printed, else as judged."""
+    if None not in equation.types:
+        return equation.types
+    operands = (types.get(atom) if isinstance(atom, str) else atom for atom in equation.inputs)
+    found = scope.judged.get((equation.primitive, equation.parameters, equation.types, *operands))
+    return equation.types if found is None else found[0].types
+
+
+def _marked(arrays: Sequence[ArrayType], marks: str) -> bool:
+    for one in arrays:
+        having = {"U": one.unreduced, "R": one.reduced, "V": one.varying, "S": tuple(filter(None, one.axes))}
+        if any(having[mark] for mark in marks):
+            return True
+    return not marks
