@@ -20,16 +20,17 @@ from verifier.spread import Pace, Task, alone, spread
 JAX_DOOR: Final = "verifier.with_jax.auditing:Auditing"
 EVIDENCE_DOOR: Final = "verifier.evidence:Reproducing"
 
-CALLS: Final = 250
-PROGRAMS: Final = 640
-"""About how many sample calls there are, and derivatives: the forecast begins before they are counted."""
-CALL: Final = 1.6
-RUN: Final = 4.0
-DERIVATIVE: Final = 0.3
-EVIDENCE: Final = 2.5
-START: Final = 12.0
-"""About how many seconds a call, its cells on devices, a derivative, the program of a defect, and the start of a
-process take on one processor."""
+CELLS: Final = 310_000
+CALLS: Final = 230
+PROGRAMS: Final = 2_250
+"""About how many cells there are, sample calls, and derivatives: the forecast begins before they are counted."""
+CELL: Final = 0.0005
+RUN: Final = 3.0
+DERIVATIVE: Final = 0.075
+EVIDENCE: Final = 2.0
+START: Final = 4.0
+"""About how many seconds a cell, some cells of a call on devices, a derivative, the program of a defect, and the start
+of a process take on one processor."""
 MANY: Final = 80
 """About how many cells of a call run on devices."""
 TOGETHER: Final = 20
@@ -82,10 +83,10 @@ class _Asking:
     def result(self) -> Audit:
         """Ask everything."""
         result = Audit(self.found, self.backward, self.own, ())
-        tasks = [Task("named", seconds=START)]
+        tasks = [Task("named", (self.meshes,), START)]
         tasks += [] if self.primitives else [Task("programs", seconds=START)]
         if not self.primitives:
-            later = CALLS * (CALL + self.run * RUN) + PROGRAMS * DERIVATIVE
+            later = CELLS * CELL + CALLS * self.run * RUN + PROGRAMS * DERIVATIVE
             later += EVIDENCE * len(self.every) if self.run else 0
             self.pace.expected = later + START * len(tasks)
             self.progress(self.pace, "JAX")
@@ -130,7 +131,8 @@ class _Asking:
             raise UnknownPrimitive(min(unknown), sorted({one.primitive for one in named}))
         chosen = [at for at, one in enumerate(named) if not self.primitives or one.primitive in self.primitives]
         self.calls = [one.name for one in named]
-        return self._instead(CALLS * CALL, [Task("asked", (at, self.meshes, self.run), CALL) for at in chosen])
+        tasks = [Task("asked", (at, self.meshes, self.run), 0.1 + CELL * named[at].cells) for at in chosen]
+        return self._instead(CELLS * CELL, tasks)
 
     def _programs(self, names: list[str], task: Task) -> Sequence[Task]:
         parts = [names[at : at + TOGETHER] for at in range(0, len(names), TOGETHER)]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +28,7 @@ from calculus.refusals import Refused
 from calculus.types import ArrayType, array_type
 from grammar.read import read_type
 from verifier.audit import prepare_devices
-from verifier.cells import cells, our_verdict
+from verifier.cells import Cell, cells, our_verdict
 from verifier.counterexamples import counterexample
 from verifier.ledger import Entry, ledger
 from verifier.matrix import MESHES, applies
@@ -49,8 +51,6 @@ MEANS: Final = {
     BACKWARD: "JAX types it forward, and not backward",
     RUNS: "it is typed right, and does not run right on devices",
 }
-MOST_SHOWN: Final = 8
-"""The most findings of one kind that text shows; `--json` lists all."""
 
 
 class Unusable(ValueError):
@@ -83,7 +83,9 @@ class Finding:
 
 @dataclass
 class Found:
-    """What is found of one primitive. elsewhere: cells on which no rule can say anything, by an entry of the ledger."""
+    """What is found of one primitive. elsewhere: cells on which no rule can say anything, by an entry of the ledger.
+    proposed: whether the declaration was; undecided: cells of which it then says nothing. ran: cells and gradients that
+    ran on devices, `None` where none was to; idle: why none did."""
 
     name: str
     primitive: str
@@ -97,6 +99,10 @@ class Found:
     seconds: float = 0.0
     since: str = ""
     repaired: int = 0
+    proposed: bool = False
+    undecided: int = 0
+    ran: int | None = None
+    idle: str = ""
 
     @property
     def clean(self) -> bool:
@@ -118,6 +124,8 @@ class Found:
             "cells": self.compared,
             "agree": self.agreed,
             "elsewhere": self.elsewhere,
+            "undecided": self.undecided,
+            "ran": self.ran,
             "transposed": self.transposed,
             "since": self.since,
             "repaired": self.repaired,
@@ -134,7 +142,14 @@ def examine(asked: Asked, run: bool = False, progress: Progress = lambda what: N
     """Hold one primitive's rule against its declaration. Opens the door to JAX. Raises `Unusable`, `BadRules`."""
     if run:
         prepare_devices()
-    from verifier.with_jax import own_primitive, probe
+    try:
+        from verifier.with_jax import own_primitive, probe
+    except ImportError:
+        raise
+    except Exception as error:  # of a JAX that somebody is at work on
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        says = f"{last.filename}:{last.lineno}: {type(error).__name__}: {error}"
+        raise Unusable(f"JAX cannot be imported: {says}") from error
 
     started = time.monotonic()
     try:
@@ -142,12 +157,14 @@ def examine(asked: Asked, run: bool = False, progress: Progress = lambda what: N
         given, parameters = _call(asked)
         declaration, source = _declaration(asked, primitive.name, given)
         operands = given
+        _arity_fits(primitive.name, declaration or TABLE.get(primitive.name), given)
         if not operands and declaration is not None and primitive.name not in TABLE:
             operands = [array_type("f32", (8, 8)) for _ in declaration.operands]
         calls = own_primitive.calls(primitive, operands, parameters)
     except own_primitive.NotFound as error:
         raise Unusable(str(error)) from error
-    found = Found(asked.name, primitive.name, own_primitive.where(), source)
+    found = Found(asked.name, primitive.name, own_primitive.where(), source, ran=0 if run else None)
+    found.proposed = asked.kernel is not None
     with _declared(primitive.name, declaration):
         for call in calls:
             for mesh in MESHES:
@@ -167,15 +184,30 @@ def _call(asked: Asked) -> tuple[list[ArrayType], dict[str, Any]]:
             raise Unusable(f"--operands {text}: {refused.refusal.message}") from refused
         if not isinstance(type, ArrayType) or type != array_type(type.dtype, type.shape):
             raise Unusable(f"--operands {text}: name arrays without shardings, as f32[8,8]; all states are tried")
+        if not all(isinstance(size, int) for size in type.shape):
+            raise Unusable(f"--operands {text}: give its dims sizes, as f32[8,8]")
         given.append(type)
     parameters = {}
     for text in asked.parameters:
-        name, _, value = text.partition("=")
+        name, _, value = map(str.strip, text.partition("="))
+        if name in parameters:
+            raise Unusable(f"--parameter {text}: {name} is given twice")
         try:
-            parameters[name.strip()] = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError) as error:
-            raise Unusable(f"--parameter {text}: write NAME=VALUE with a Python literal, as axis=0") from error
+            parameters[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise Unusable(f"--parameter {text}: write NAME=VALUE with a Python literal, as axis=0") from None
+        if not name.isidentifier():
+            raise Unusable(f"--parameter {text}: {name!r} is no name of a parameter")
     return given, parameters
+
+
+def _arity_fits(name: str, declaration: Primitive | None, given: Sequence[ArrayType]) -> None:
+    """Whether as many operands are given as are declared; where a number is declared."""
+    takes = declaration.operands if declaration is not None else ()
+    if given and takes and not any(one.endswith("...") for one in takes) and len(given) != len(takes):
+        raise Unusable(
+            f"--operands names {count(len(given), 'type')}, and {name} takes {len(takes)}: {', '.join(takes)}"
+        )
 
 
 def _declaration(asked: Asked, name: str, given: Sequence[ArrayType]) -> tuple[Primitive | None, str]:
@@ -229,7 +261,12 @@ def _declared(name: str, declaration: Primitive | None) -> Iterator[None]:
                 TABLE[name] = before
 
 
-def _of_every_rule() -> list[Entry]:
+def _of_a_maximum(cell: Cell) -> bool:
+    """Whether a maximum or minimum is pending in a cell: a proposal says nothing of them."""
+    return any(type.unreduced and type.kind != "sum" for type in cell.operands)
+
+
+def of_every_rule() -> list[Entry]:
     """Entries about what no rule of one primitive can help: partially manual regions."""
     return [entry for entry in ledger() if entry.patterns and all(one.mode == "partial" for one in entry.patterns)]
 
@@ -250,11 +287,14 @@ def _compare(call: Traced, mesh: Any, found: Found, run: bool) -> None:
             found.agreed += 1
             alike.append((cell, verdict))
             continue
-        if any(entry.covers(Difference(call.call, mesh, cell, ours, verdict)) for entry in _of_every_rule()):
+        if any(entry.covers(Difference(call.call, mesh, cell, ours, verdict)) for entry in of_every_rule()):
             found.elsewhere += 1
             continue
         kind = MISSING if verdict.types is None else WRONG
         numbers = counterexample(equation, cell, verdict.types, mesh) if verdict.types is not None else ""
+        if kind == WRONG and not numbers and found.proposed and _of_a_maximum(cell):
+            found.undecided += 1
+            continue
         said = f"{call.call.name} {cell}"
         found.findings.append(
             Finding(kind, said, str(mesh), str(ours), str(verdict), numbers, tuple(map(str, cell.operands)))
@@ -272,25 +312,41 @@ def _compare(call: Traced, mesh: Any, found: Found, run: bool) -> None:
                 )
     if run and len(mesh.axes) == 1 and on_devices.enough(mesh):
         of, verdicts = [cell for cell, _ in alike], [verdict for _, verdict in alike]
-        for one in [
+        ran = [
             *on_devices.run(call, of, verdicts, mesh),
             *(on_devices.run(call, of, verdicts, mesh, pulled=True) if explicit else ()),
-        ]:
+        ]
+        found.ran = (found.ran or 0) + len(ran)
+        found.idle = found.idle or ("" if ran else on_devices.why_not(call, mesh))
+        for one in ran:
             if not one.right:
                 said, operands = f"{call.call.name} {one.cell}", tuple(map(str, one.cell.operands))
                 found.findings.append(Finding(RUNS, said, str(mesh), str(one.verdict), one.says, operands=operands))
 
 
-def at_revision(asked: Asked, revision: str, progress: Progress = lambda what: None) -> list[str]:
-    """What the same run finds in JAX at a git revision of the checkout that is imported. Raises `Unusable` where JAX is
-    not imported from a checkout, or the revision is not there."""
-    from verifier.with_jax import own_primitive
-
-    package = Path(own_primitive.folder())
+def checkout(revision: str) -> tuple[Path, str]:
+    """The package of the JAX that is asked, and the git checkout that it lies in. Raises `Unusable` where it lies in
+    none, or the revision is not there."""
+    spec = importlib.util.find_spec("jax")
+    if spec is None or spec.origin is None:
+        raise ImportError("no module named jax")
+    package = Path(spec.origin).parent
     tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py") is not None  # not an environment inside one
     root = _git(package, "rev-parse", "--show-toplevel") if tracked else None
     if root is None:
         raise Unusable(f"--since needs JAX from a git checkout; {package} is none")
+    if (
+        revision.startswith("-")
+        or _git(Path(root), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") is None
+    ):
+        raise Unusable(f"--since {revision}: there is no such revision in {root}")
+    return package, root
+
+
+def at_revision(asked: Asked, revision: str, progress: Progress = lambda what: None) -> list[str]:
+    """What the same run finds in JAX at a git revision of the checkout that is imported. Raises `Unusable` where JAX is
+    not imported from a checkout, or the revision is not there."""
+    package, root = checkout(revision)
     progress(f"the same in {revision}")
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "jax"
@@ -330,75 +386,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except OSError:
         return None
     return run.stdout.strip() if run.returncode == 0 else None
-
-
-def lines(found: Found) -> Iterator[str]:
-    """The report as text."""
-    yield f"{found.name} ({found.primitive}), {found.jax}"
-    yield f"  declaration: {found.declaration}"
-    kinds = {kind: [one for one in found.findings if one.kind == kind] for kind in MEANS}
-    yield (
-        f"  {found.compared:,} cells, {found.seconds:.0f} seconds: {found.agreed:,} agree, "
-        f"{len(kinds[WRONG]):,} wrong, {len(kinds[MISSING]):,} missing; "
-        f"{found.transposed:,} transposes type, {len(kinds[BACKWARD]):,} do not"
-    )
-    if found.elsewhere:
-        entries = ", ".join(str(entry.number) for entry in _of_every_rule())
-        yield f"  beside {count(found.elsewhere, 'cell')} that no rule can help: entry {entries} of the ledger"
-    if found.since:
-        yield f"  since {found.since}: only what is new; gone since then: {count(found.repaired, 'finding')}"
-    for kind, chosen in kinds.items():
-        shown = sorted(chosen, key=lambda one: (not one.numbers, len(one.mesh), chosen.index(one)))
-        if not shown:
-            continue
-        yield ""
-        yield f"  {kind}: {MEANS[kind]}"
-        for one in shown[:MOST_SHOWN]:
-            yield f"    {one.cell} on {one.mesh}"
-            yield f"      JAX says {one.theirs}"
-            yield f"      we say   {one.ours}"
-            if one.numbers:
-                yield f"      {one.numbers}"
-        if len(shown) > MOST_SHOWN:
-            yield f"    and {len(shown) - MOST_SHOWN:,} more: --json lists all"
-
-
-def test_method(found: Found) -> Iterator[str]:
-    """A test method for JAX's own tests: what is wrong must be refused, what is missing typed so."""
-    module, _, name = found.name.partition(":")
-    cases = [
-        one for one in found.findings
-        if one.kind in (WRONG, MISSING) and one.mesh == str(MESHES[0]) and " -> " not in one.cell
-    ]  # fmt: skip
-    yield f"  def test_sharding_of_{found.primitive.replace('-', '_').replace(':', '_')}(self):"
-    if not cases:
-        yield "    self.skipTest('nothing is wrong and nothing is missing along one explicit axis')"
-        return
-    yield f"    from {module} import {name}"
-    yield "    mesh = jax.sharding.AbstractMesh((2,), ('X',), axis_types=(jax.sharding.AxisType.Explicit,))"
-    yield "    def typed(*operands, **params):"
-    yield "      with jax.sharding.use_abstract_mesh(mesh):"
-    yield "        structs = [jax.ShapeDtypeStruct(s, d, sharding=jax.NamedSharding(mesh, p)) for d, s, p in operands]"
-    yield f"        avals = jax.jit(lambda *xs: {name}.bind(*xs, **params)).trace(*structs).jaxpr.out_avals"
-    yield "        return ', '.join(aval.str_short(short_dtypes=True) for aval in avals)"
-    for one in cases[: 2 * MOST_SHOWN]:
-        said = ", ".join(map(_struct, one.operands))
-        if one.kind == WRONG:
-            yield f"    # {one.numbers or one.ours}"
-            yield f"    with self.assertRaises(Exception, msg={one.cell!r}):"
-            yield f"      typed({said})"
-        else:
-            yield f"    self.assertEqual({one.ours!r}, typed({said}))"
-
-
-def _struct(text: str) -> str:
-    """A type as a test writes it: dtype, shape, partition spec."""
-    from calculus.types import DTYPES
-
-    type = read_type(text)
-    assert isinstance(type, ArrayType)
-    dims = [repr(axes[0] if len(axes) == 1 else axes or None) for axes in type.axes]
-    said = [f"unreduced={set(type.unreduced)!r}"] if type.unreduced else []
-    said += [f"unreduced_kind=jax.sharding.UnreducedKind.{type.kind}"] if type.unreduced and type.kind != "sum" else []
-    said += [f"reduced={set(type.reduced)!r}"] if type.reduced else []
-    return f"('{DTYPES[type.dtype][0]}', {type.shape!r}, jax.P({', '.join([*dims, *said])}))"

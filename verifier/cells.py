@@ -10,6 +10,7 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Final, NamedTuple
 
 from calculus.checking import Checker
@@ -124,16 +125,8 @@ def _lists(rank: int, along: dict[str, str]) -> Iterator[tuple[Axes, ...]]:
 def cells(call: Call, mesh: Mesh, kinds: bool, most: int | None = None) -> list[Cell]:
     """The cells of a call on a mesh: all of them, or as many as `most`, drawn with a seed that depends on nothing but
     the call. Half of the operands drawn are in a state that another one has."""
-    choices: list[list[ArrayType | None]] = [list(placements(type, mesh, kinds)) for type in call.operands]
-    targets: list[ArrayType | None] = [] if call.asked else [None]
-    explicit = all(axis.mode is AxisMode.EXPLICIT for axis in mesh.axes)
-    if call.target and call.result is not None and explicit:
-        targets += placements(call.result, mesh, kinds)
-    choices.append(targets)
-    total = 1
-    for choice in choices:
-        total *= len(choice)
-    if most is None or total <= most:
+    choices = _choices(call, mesh, kinds)
+    if most is None or prod(map(len, choices)) <= most:
         return [_cell(chosen) for chosen in itertools.product(*choices)]
     draw = random.Random(f"{call.name} on {mesh}")
     found: dict[Cell, None] = {}
@@ -147,6 +140,22 @@ def cells(call: Call, mesh: Mesh, kinds: bool, most: int | None = None) -> list[
                 drawn.append(draw.choice(choice))
         found[_cell(tuple(drawn))] = None
     return list(found)
+
+
+def how_many(call: Call, mesh: Mesh, kinds: bool, most: int | None = None) -> int:
+    """How many cells there are of a call on a mesh, or `most`."""
+    total = prod(map(len, _choices(call, mesh, kinds)))
+    return total if most is None else min(total, most)
+
+
+def _choices(call: Call, mesh: Mesh, kinds: bool) -> list[list[ArrayType | None]]:
+    """The types of each operand, and last the targets."""
+    choices: list[list[ArrayType | None]] = [list(placements(type, mesh, kinds)) for type in call.operands]
+    targets: list[ArrayType | None] = [] if call.asked else [None]
+    explicit = all(axis.mode is AxisMode.EXPLICIT for axis in mesh.axes)
+    if call.target and call.result is not None and explicit:
+        targets += placements(call.result, mesh, kinds)
+    return [*choices, targets]
 
 
 def _cell(chosen: tuple[ArrayType | None, ...]) -> Cell:

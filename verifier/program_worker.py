@@ -11,7 +11,7 @@ from typing import Any
 def work(connection: Connection, errors: str, devices: int, engine: str) -> None:
     """Do what comes in, with an engine (`module:class`), until nothing more comes. Each task is the name of its method
     and the arguments; the answer is `("done", result)` or `("failed", traceback)`. Before something is given to the
-    compiler: `("running", program, mesh)`, or what else the engine says. errors: a file for what the compiler prints."""
+    compiler: `("running", ...)`, with what the engine says. errors: a file for what the compiler prints."""
     os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
     os.environ["JAX_PLATFORMS"] = "cpu"
     flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile three times faster

@@ -1,6 +1,8 @@
 """Primitives of one's own, for `test_audit.py`: one with a right rule, one that adds one and says that it is linear,
 one that knows no pending sums; and numpy functions for them."""
 
+import os
+
 import numpy as np
 from jax._src import core
 from jax._src.lax import lax
@@ -31,3 +33,18 @@ def weighted(x, y):  # type: ignore[no-untyped-def]
 
 def mirrored(x):  # type: ignore[no-untyped-def]
     return x[::-1]
+
+
+class Doing:
+    """What a process of the audit might do; two ends it."""
+
+    version = "1"
+
+    def __init__(self, running):  # type: ignore[no-untyped-def]
+        self.running = running
+
+    def square(self, number):  # type: ignore[no-untyped-def]
+        if number == 2:
+            self.running("two")
+            os._exit(3)
+        return number * number

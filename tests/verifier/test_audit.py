@@ -17,13 +17,14 @@ from calculus.types import array_type
 from verifier.audit import as_data, lines
 from verifier.auditing import audit
 from verifier.author import RUNS, Finding, Found
-from verifier.author import lines as report
+from verifier.author_report import lines as report
 from verifier.cells import Cell, Verdict
 from verifier.cli import main
 from verifier.evidence import Outcome
 from verifier.ledger import ledger
 from verifier.matrix import MESHES, Matrix
 from verifier.proposing import NoProposal, propose
+from verifier.spread import Pace, Task, spread
 from verifier.with_jax import on_devices, own_checkers, own_primitive, probe
 
 RELEASE = "0.12.0.1"
@@ -61,7 +62,7 @@ def kinds(data: dict[str, Any]) -> dict[str, int]:
 @about
 def test_a_part_of_the_audit() -> None:
     """The defects that meet one primitive, and what JAX's own checker says of what it types unsoundly: nothing."""
-    result = audit(["pad"], meshes=MESHES[:2])
+    result = audit(["pad"], meshes=MESHES[:2], processes=0)
     defects = {entry.number: entry for entry in result.defects}
     assert result.cells(defects[2]) > 20
     assert result.clean
@@ -75,7 +76,7 @@ def test_a_part_of_the_audit() -> None:
 @about
 def test_what_is_repaired_and_what_is_new_is_said() -> None:
     """An entry whose program no longer finds the defect; and, without the ledger, everything that is unsound."""
-    result = audit(["pad"], meshes=MESHES[:1])
+    result = audit(["pad"], meshes=MESHES[:1], processes=0)
     result.outcomes[2] = Outcome(ledger()[1].file, False, "JAX: [2, 2, 7] right: [2, 2, 7]")
     assert [entry.number for entry in result.repaired] == [2]
     assert 2 not in {entry.number for entry in result.defects}
@@ -171,6 +172,43 @@ def test_the_test_that_is_emitted_fails_until_the_rule_is_right() -> None:
         case.test_sharding_of_own_doubled()
 
 
+def test_an_audit_that_is_interrupted_says_how_far_it_came() -> None:
+    """What was found until then is reported, and the exit status is that of an interrupt."""
+    calls = 0
+
+    def interrupt(pace: object, what: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 2:
+            raise KeyboardInterrupt
+
+    result = audit(["pad", "rev", "neg"], progress=interrupt, meshes=MESHES[:1], processes=0)
+    assert result.interrupted
+    assert 0 < result.matrix.cells < 100
+    assert next(lines(result)).startswith("interrupted: ")
+    assert as_data(result)["asked"] < 1
+
+
+def test_work_is_spread_and_what_ends_a_process_is_found() -> None:
+    """Of tasks of which one ends its process, the others are done, and it is told which it was."""
+    done: dict[int, int] = {}
+    ended: list[tuple[int, Any]] = []
+
+    def take(task: Task, found: int) -> list[Task]:
+        done[task.arguments[0]] = found
+        return [Task("square", (9,))] if task.arguments[0] == 1 else []
+
+    def died(task: Task, running: Any, message: str) -> list[Task]:
+        ended.append((task.arguments[0], running))
+        return []
+
+    pace = Pace(2)
+    spread("own_primitives:Doing", [Task("square", (number,)) for number in range(4)], pace, take, died)
+    assert done == {0: 0, 1: 1, 3: 9, 9: 81}
+    assert ended == [(2, ("two",))]
+    assert pace.left >= 0
+
+
 def test_what_is_new_since_a_revision() -> None:
     """What an earlier run found too is left out, and what is found no more is counted."""
     findings = [Finding("wrong", f"f ({type})", "X=2", "", "") for type in ("f32[8]", "f32[8@X]")]
@@ -197,6 +235,15 @@ def test_a_proposal_finds_how_operands_are_linear() -> None:
     ("arguments", "says"),
     [
         (["--primitive", "own_primitives:nothing_p"], "has no nothing_p"),
+        (["--primitive", "own_primitives:gelo_p"], "did you mean gelu_p?"),
+        (["--primitive", "own_primitives:"], "write MODULE:NAME"),
+        (["--primitive", ":gelu_p"], "write MODULE:NAME"),
+        (["--primitive", "broken:gelu_p"], "broken cannot be imported: ZeroDivisionError: division by zero"),
+        (["--primitive", "jax._src.lax.lax:add_p", "--operands", "f32[8]"], "names 1 type, and add takes 2: x, y"),
+        (["--primitive", "jax._src.lax.lax:sin_p", "--operands", "f32[n]"], "give its dims sizes"),
+        (["--primitive", "jax._src.lax.lax:sin_p", "--parameter", "a=1", "--parameter", "a=2"], "given twice"),
+        (["--primitive", "add_p", "--operands", "f32[8] f32[8]"], "as jax.extend.core.primitives:add_p"),
+        (["--primitive", "own_primitives:gelu_p", "--emit-test", "--json"], "give one"),
         (["--primitive", "no_such_module:gelu_p"], "cannot be imported"),
         (["--primitive", "own_primitives:gelu"], "and no primitive"),
         (["--primitive", "own_primitives:gelu_p"], "declares no own_gelu"),
@@ -209,7 +256,9 @@ def test_a_proposal_finds_how_operands_are_linear() -> None:
         (["--emit-test"], "--primitive MODULE:NAME"),
     ],
 )
-def test_misuse_is_said(arguments: list[str], says: str) -> None:
+def test_misuse_is_said(arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken.py").write_text("1 / 0", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
     result = invoke(*arguments)
     assert result.exit_code == 2, result.output
     assert says in " ".join(result.output.split())

@@ -80,11 +80,16 @@ def audit(
     if one:
         if len(primitives) > 1:
             raise click.UsageError("--primitive MODULE:NAME stands alone")
+        if declaration is not None and kernel is not None:
+            raise click.UsageError("give --declaration or --kernel: the one says what the other proposes")
+        if emit_test and as_data:
+            raise click.UsageError("--emit-test prints a test, and --json data: give one")
         _author(ctx, one[0], declaration, kernel, operands, parameters, since, emit_test, run, as_data)
         return
     misplaced = [name for name, given in of_one.items() if given]
     if misplaced:
-        raise click.UsageError(f"{misplaced[0]} is about one primitive: --primitive MODULE:NAME")
+        known = f", as jax.extend.core.primitives:{primitives[0]}" if len(primitives) == 1 else ""
+        raise click.UsageError(f"{misplaced[0]} is about one primitive: --primitive MODULE:NAME{known}")
     _audit(ctx, primitives, run, as_data)
 
 
@@ -109,12 +114,14 @@ def _author(
     ctx: click.Context, name: str, declaration: Path | None, kernel: str | None, operands: str | None,
     parameters: tuple[str, ...], since: str | None, emit_test: bool, run: bool, as_data: bool,
 ) -> None:  # fmt: skip
-    from verifier import author
+    from verifier import author, author_report
     from verifier.rules_files import BadRules
 
     asked = author.Asked(name, declaration, kernel, operands, parameters)
     try:
         with with_jax("asking JAX") as show:
+            if since:
+                author.checkout(since)
             found = author.examine(asked, run, show)
             before = author.at_revision(asked, since, show) if since else None
     except (author.Unusable, BadRules) as error:
@@ -124,5 +131,5 @@ def _author(
     if as_data:
         say([json.dumps(found.as_data(), indent=2)])
     else:
-        say(author.test_method(found) if emit_test else author.lines(found))
+        say(author_report.test_method(found) if emit_test else author_report.lines(found))
     ctx.exit(0 if found.clean else 1)

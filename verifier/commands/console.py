@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -113,4 +114,6 @@ def with_jax(doing: str) -> Iterator[Callable[[str], None]]:
     except BadLedger as error:
         raise Misused(f"the ledger is wrong: {error}") from error
     except ImportError as error:
+        if importlib.util.find_spec("jax") is not None:
+            raise Misused(f"JAX cannot be imported: {error}") from error
         raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error

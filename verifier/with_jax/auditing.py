@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from calculus.meshes import Mesh
 from verifier.audit import Asked
 from verifier.backward_agreement import Comparison, answered
-from verifier.cells import Cell, Verdict
+from verifier.cells import Cell, Verdict, how_many
 from verifier.ledger import ledger
-from verifier.matrix import Matrix, compare_call, modelled
+from verifier.matrix import MOST, Matrix, applies, compare_call, modelled
 from verifier.patterns import Difference, agree
 from verifier.with_jax import on_devices, own_checkers, probe
 from verifier.with_jax.backward_programs import chosen
@@ -26,10 +26,11 @@ DIFFERENT: Final = 4
 
 
 class Named(NamedTuple):
-    """A sample call: the primitive, and what it is called in reports."""
+    """A sample call: the primitive, what it is called in reports, and how many cells it has on some meshes."""
 
     primitive: str
     name: str
+    cells: int
 
 
 @dataclass
@@ -62,9 +63,18 @@ class Auditing:
         self.entries = [entry for entry in every if self.version in entry.versions] or every
         self.calls = [call for call in probe.calls() if modelled(call.call.primitive)]
 
-    def named(self) -> tuple[str, list[Named]]:
+    def named(self, meshes: Sequence[Mesh]) -> tuple[str, list[Named]]:
         """The release, and its sample calls, in order."""
-        return self.version, [Named(call.call.primitive, call.call.name) for call in self.calls]
+        return self.version, [
+            Named(call.call.primitive, call.call.name, sum(self._cells(call, mesh) for mesh in meshes))
+            for call in self.calls
+        ]
+
+    @staticmethod
+    def _cells(call: probe.Traced, mesh: Mesh) -> int:
+        if not (applies(call.call.axes, call.call.asked, mesh) and probe.reaches(mesh)):
+            return 0
+        return how_many(call.call, mesh, probe.KINDS, MOST if len(mesh.axes) > 1 else None)
 
     def programs(self) -> list[str]:
         """The names of the programs that are differentiated."""

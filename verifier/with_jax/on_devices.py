@@ -73,6 +73,20 @@ def run(
     return list(room.ran(ready))
 
 
+def why_not(call: Traced, mesh: Mesh) -> str:
+    """Why a call has no value to compare with; empty where it has one."""
+    if call.call.handed or call.call.axes:
+        return ""
+    try:
+        room = _Room(call, mesh, np.random.default_rng(0))
+        room.call_whole()
+    except _NoValue:
+        return "there are no numbers for its operands"
+    except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
+        return f"without a mesh it gives nothing: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return ""
+
+
 class _NoValue(Exception):
     """There is no value to compare with."""
 
@@ -160,10 +174,15 @@ class _Room:
         outcome = executed(program, [self.mesh], given=dict(zip(names, owned, strict=True)))
         return None if outcome.problems else [shown.value for shown in outcome.results]
 
-    def _evaluated(self, cell: Cell, apart: bool) -> list[Any]:
+    def call_whole(self) -> list[Any]:
+        """What the call gives on one device. Raises what JAX raises."""
         function = jax.jit(lambda *values: self._bind(values, None))
+        return [np.asarray(one) for one in function(*(value[(0,) * len(self.mesh.axes)] for value in self.values))]
+
+    def _evaluated(self, cell: Cell, apart: bool) -> list[Any]:
         if not apart:
-            return [np.asarray(one) for one in function(*(value[(0,) * len(self.mesh.axes)] for value in self.values))]
+            return self.call_whole()
+        function = jax.jit(lambda *values: self._bind(values, None))
         rows = []
         for device in devices(self.mesh):
             at = dict(zip(self.mesh.by_name, device, strict=True))

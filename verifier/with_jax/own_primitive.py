@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+import difflib
+>>>>>>> 5263e25 (The audit of one rule says what is wrong with what it is given, and names a JAX that cannot be imported)
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,30 +30,38 @@ class NotFound(ValueError):
 
 def resolve(name: str) -> Any:
     """The primitive that `module:name` or `FILE.py:name` names. Raises `NotFound`."""
-    module, _, attribute = name.rpartition(":")
-    try:
-        found: Any = factories.module(module)
-    except ImportError as error:
-        raise NotFound(f"{module} cannot be imported: {error}") from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise NotFound(f"{module} has no {attribute}")
-        found = getattr(found, part)
+    found = _named(name, "primitive")
     if not (callable(getattr(found, "bind", None)) and isinstance(getattr(found, "name", None), str)):
-        raise NotFound(f"{name} is a {type(found).__name__}, and no primitive: name what is bound, as jax.lax.sin_p")
+        what = f"a {type(found).__name__}, and no primitive"
+        raise NotFound(f"{name} is {what}: name what is bound, as jax.extend.core.primitives:sin_p")
     return found
 
 
 def function(name: str) -> Callable[..., Any]:
     """The function that `module:name` or `FILE.py:name` names. Raises `NotFound`."""
-    module, _, attribute = name.rpartition(":")
+    found = _named(name, "function")
+    if not callable(found):
+        raise NotFound(f"{name} is a {type(found).__name__}, and no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _named(name: str, what: str) -> Any:
+    """What is named. The module is somebody else's: whatever it raises is said."""
+    module, colon, attribute = name.rpartition(":")
+    if not (colon and module and all(map(str.isidentifier, attribute.split(".")))):
+        raise NotFound(f"{name!r} names no {what}: write MODULE:NAME, as jax.extend.core.primitives:sin_p")
     try:
-        found = getattr(factories.module(module), attribute, None)
+        found: Any = factories.module(module)
     except ImportError as error:
         raise NotFound(f"{module} cannot be imported: {error}") from error
-    if not callable(found):
-        raise NotFound(f"{module} has no function {attribute}")
-    return found  # type: ignore[no-any-return]
+    except (Exception, SystemExit) as error:
+        raise NotFound(f"{module} cannot be imported: {type(error).__name__}: {error}") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), 1)
+            raise NotFound(f"{module} has no {attribute}" + (f"; did you mean {near[0]}?" if near else ""))
+        found = getattr(found, part)
+    return found
 
 
 def folder() -> str:
@@ -79,6 +91,10 @@ def calls(primitive: Any, operands: Sequence[ArrayType], parameters: dict[str, A
         own = probe.traced(Sample(primitive.name, bound, tuple(taken)))
     except Exception as error:
         says = " ".join(str(error).split())[:300]
+        if isinstance(error, AssertionError):
+            says = "JAX asserts something of its operands or parameters that does not hold"
+        elif isinstance(error, TypeError) and "keyword-only argument" in says:
+            says += "; give it with --parameter NAME=VALUE"
         raise NotFound(
             f"{primitive.name} of {_listed(operands)} does not trace: {type(error).__name__}: {says}"
         ) from error
