@@ -29,6 +29,7 @@ from tests.spec.engines import REFUSAL, Outcome
 from tests.spec.runs import GIVEN
 from verifier.backward_agreement import compared
 from verifier.cells import Refusal, Verdict
+from verifier.equation_cells import cell_of
 from verifier.execution.texts import run_text
 from verifier.generated.pruning import distinct, without
 from verifier.ledger import Entry, ledger
@@ -37,7 +38,7 @@ from verifier.with_jax import meshes as jax_meshes
 from verifier.with_jax.blocks import difference
 from verifier.with_jax.gradients import traced
 from verifier.with_jax.probe import evaluate_manual, of_aval, struct
-from verifier.with_jax.programs import cell_of, types_of
+from verifier.with_jax.programs import types_of
 from verifier.with_jax.python import Watched, as_python, bodies_of
 from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.running import VERSION, Says, callable_of, first_difference, inputs_of, of_program
@@ -171,7 +172,7 @@ def _covered(says: Says, program: Program, ours: Verdict | None) -> bool:
     inner = program
     for (at, number), _ in zip(says.where.path, says.where.path[1:], strict=False):
         inner = bodies_of(inner.equations[at])[number]
-    found = cell_of(says.where, types_of(inner), says.verdict, ours)
+    found = cell_of(says.where.equation, types_of(inner), says.where.mesh, says.verdict, ours)
     return any(entry.covers(found) for entry in entries())
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
 import difflib
->>>>>>> 5263e25 (The audit of one rule says what is wrong with what it is given, and names a JAX that cannot be imported)
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
