@@ -39,6 +39,9 @@ TRUTHS: Final = z3.BoolSort()
 TRUE: Final = z3.BoolVal(True)
 FALSE: Final = z3.BoolVal(False)
 
+ToNumber = z3.ToReal
+ToInteger = z3.ToInt
+
 integer = z3.IntVal
 number = z3.RealVal
 fresh = z3.FreshConst

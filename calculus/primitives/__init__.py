@@ -1,5 +1,6 @@
 """THE TABLE: one declaration per primitive, by family. To add one, add its line to a family; what it takes to
-differentiate it, where the declaration does not say it, to `calculus.primitives.differentials`."""
+differentiate it, where the declaration does not say it, to `calculus.primitives.differentials`; and what proofs
+unfold, where it is more than its kernel element by element, to `calculus.primitives.definitions`."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from calculus.primitives.contraction import CONTRACTION
 from calculus.primitives.convolution import CONVOLUTION
 from calculus.primitives.creation import CREATION
 from calculus.primitives.declaration import Primitive
+from calculus.primitives.definitions import defined
 from calculus.primitives.differentials import differentiable
 from calculus.primitives.elementwise import ELEMENTWISE
 from calculus.primitives.fourier import FOURIER
@@ -48,5 +50,5 @@ _FAMILIES = (
 )
 
 TABLE: Final[dict[str, Primitive]] = {
-    primitive.name: differentiable(primitive) for family in _FAMILIES for primitive in family
+    primitive.name: defined(differentiable(primitive)) for family in _FAMILIES for primitive in family
 }

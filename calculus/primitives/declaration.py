@@ -16,6 +16,7 @@ from calculus.signatures import Signature
 from calculus.types import DTYPES, SHORT_NAMES, ArrayType, Type, dtype_class
 
 if TYPE_CHECKING:
+    from calculus.elements import Element
     from calculus.unfolding import Dual, Unfolding
 
 
@@ -87,6 +88,8 @@ class Primitive:
         that looks along dims. The operand's position tells rows of a variadic operand apart.
     unfold: how it is computed by equations whose derivatives are known, where no formula of one operand says its own;
         `None` where it is not, at this site.
+    element: what it computes, element by element, for proofs (`calculus.elements`); `None` where its kernel computes
+        element by element, or proofs need not look into it.
     trusted: whether that devices compute the same is assumed, and counted: nothing says what they compute.
     """
 
@@ -104,6 +107,7 @@ class Primitive:
     derivative: str | Callable[[Site], str] = ""
     adjoint: str | Callable[[Site, int], str] = ""
     unfold: Unfold | None = None
+    element: Element | None = None
     trusted: bool = False
 
     def signature(self, site: Site) -> str:

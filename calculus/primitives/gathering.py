@@ -59,6 +59,12 @@ def _constant(parameters: Parameters) -> Value:
     return fill
 
 
+def filled(parameters: Parameters) -> complex | None:
+    """The number that windows are filled with which are not inside; `None` where none is filled."""
+    fill = _constant(parameters)
+    return None if fill is None else _number(fill)
+
+
 def _number(value: Value) -> complex | None:
     """A constant as a number, printed as `0`, `nan`, `(1+2j)` or `np.float32(0.0)`; `None` where it is none."""
     if isinstance(value, Call) and value.name.startswith("np.") and len(value.arguments) == 1 and not value.keywords:

@@ -61,7 +61,7 @@ def _scheme_of(combiner: str) -> Callable[[Site], Scheme]:
         shape, where, update = site.shapes
         said = _said(site)
         mode(site.parameters)
-        _combines(site.parameters, combiner)
+        combines(site.parameters, combiner)
         window = _window(shape, update, said)
         found = windows(shape, where, window, said, Place("operand", 2))
         shown = [found.sizes[factor] for (factor,) in found.windows]
@@ -92,7 +92,7 @@ def _monoid(combiner: str, site: Site) -> str:
     return monoid if ordered or monoid == "sum" else "whole"
 
 
-def _combines(parameters: Parameters, combiner: str) -> bool:
+def combines(parameters: Parameters, combiner: str) -> bool:
     """Whether the body that is printed, if any is, combines as the primitive's name says. A scatter may apply another
     function to what is in the array: then it does not. Others are refused."""
     value = required(parameters, "update_jaxpr")
@@ -130,7 +130,7 @@ def _set_linearity(site: Site) -> str:
 
 
 def _chosen(site: Site) -> bool:
-    return at_most_once(site) and _combines(site.parameters, "set")
+    return at_most_once(site) and combines(site.parameters, "set")
 
 
 def at_most_once(site: Site) -> bool:
@@ -166,7 +166,7 @@ def _dtype(site: Site) -> tuple[str, ...]:
 def _kernel(combiner: str) -> Callable[..., Any]:
     def kernel(np: Any, p: Any, x: Any, indices: Any, updates: Any) -> Any:
         """Place after place, which is one of the orders that there may be."""
-        applied = None if _combines(p, combiner) else held(p, "update_jaxpr")
+        applied = None if combines(p, combiner) else held(p, "update_jaxpr")
         said = numbers(p, NAMES, x.ndim, indices.ndim - 1)
         window, drops = _window(x.shape, updates.shape, said), mode(p) != "CLIP"
         places = [dim for dim in range(updates.ndim) if dim not in said.windowed]

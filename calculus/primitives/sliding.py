@@ -20,8 +20,8 @@ A window of one element at every place is the simplest: the dim passes through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from calculus.parameters import bad, dim, required, sequence, whole_numbers
 from calculus.primitives.declaration import Site
@@ -29,6 +29,9 @@ from calculus.programs import Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Factor
 from calculus.types import ArrayType, Dim
+
+if TYPE_CHECKING:
+    from calculus.elements import Arithmetic, Condition, Digit
 
 Add: TypeAlias = Callable[[Dim, str], Factor]
 """A new factor of this size, with a role, or none (`""`)."""
@@ -55,12 +58,13 @@ class Slide(NamedTuple):
 
 class Factors(NamedTuple):
     """The factors of the base, the window and the result. looked: the one factor of the base that is needed whole, so
-    that a partitioner may slide windows along it, block by block."""
+    that a partitioner may slide windows along it, block by block. how: which of the three is counted by the others."""
 
     base: tuple[Factor, ...]
     window: tuple[Factor, ...]
     result: tuple[Factor, ...]
     looked: Factor | None = None
+    how: str = "looked"
 
 
 def places(slide: Slide, printed: Dim | None) -> Dim:
@@ -95,7 +99,7 @@ def factors(slide: Slide, found: Dim, add: Add, role: str, operand: bool) -> Fac
     size, window, low = slide.size, slide.window, slide.low
     if slide.passes or (size == window == found == 1 and low == 0):
         passed = (add(size, ""),)
-        return Factors(passed, (), passed)
+        return Factors(passed, (), passed, how="passed")
     if isinstance(size, int) and isinstance(window, int) and isinstance(low, int) and isinstance(found, int):
         counted = _counted(size, window, low, found, slide, add, role, operand)
         if counted is not None:
@@ -114,24 +118,57 @@ def _counted(
     reach = extent(window, stretch)
     if stride == 1 < dilation and found == size * dilation and reach <= low + 1 <= dilation:
         major = _several(size, add)
-        return Factors(major, _whole(window, add), (*major, *_whole(dilation, add)))
+        return Factors(major, _whole(window, add), (*major, *_whole(dilation, add)), how="spread")
     if dilation > 1 or low > 0:
         return None
     own = size if found == 1 else stride
     apart = size == found * own and reach - low <= own  # each window lies in a stretch of its own
     if apart and window == own == reach and role != "whole":
         major, filled = _several(found, add), (add(window, role),)
-        return Factors((*major, *filled), filled, major)
+        return Factors((*major, *filled), filled, major, how="filled")
     if operand and window > 1 and size == window * stretch and (found - 1) * stride - low < stretch:
         over = (add(window, role),)
         if stride == 1 and found == stretch:
             passed = (add(found, ""),)
-            return Factors((*over, *passed), over, passed)
-        return Factors((*over, *_whole(stretch, add)), over, _whole(found, add))
+            return Factors((*over, *passed), over, passed, how="over")
+        return Factors((*over, *_whole(stretch, add)), over, _whole(found, add), how="over")
     if apart:
         major, within = _several(found, add), _whole(own, add)
-        return Factors((*major, *within), _whole(window, add), major, None if major else within[0])
+        return Factors((*major, *within), _whole(window, add), major, None if major else within[0], how="apart")
     return None
+
+
+def met(
+    e: Arithmetic, name: str, slide: Slide, parts: Factors, at: Mapping[Factor, Digit], window: Digit, size: Digit
+) -> tuple[list[Condition], dict[Factor, Digit]]:
+    """The base's digits that an element of the window meets for an element of the result, and under which conditions
+    it meets any. at: the digits of the result. size: of the base, where it is looked along. name: of the dim."""
+    stride, low = e.some(f"stride{name}", slide.stride, 1), e.some(f"low{name}", int(str(slide.low)))
+    base, result = parts.base, parts.result
+    reached = window * e.some(f"stretch{name}", slide.window_dilation, 1) - low
+    if parts.how == "passed":
+        return [], {factor: at[factor] for factor in base}
+    if parts.how == "spread":
+        within = at[result[-1]] if len(result) > len(base) else 0
+        return [within + reached == 0], {factor: at[factor] for factor in base}
+    if parts.how == "filled":
+        return [], {**{factor: at[factor] for factor in result}, base[-1]: window}
+    if parts.how == "over":
+        passed = base[1:] == result
+        inner = {factor: at[factor] if passed else _first(at, result) * stride - low for factor in base[1:]}
+        return [], {base[0]: window, **inner}
+    if parts.how == "apart":
+        own = {factor: at[factor] for factor in result}
+        return [], {**own, **{factor: reached for factor in base if factor not in own}}
+    place, conditions = _first(at, result) * stride + reached, []
+    if slide.dilation > 1:
+        place, rest = e.divided(place, e.some(f"dilation{name}", slide.dilation, 1))
+        conditions = [rest == 0]
+    return [*conditions, place >= 0, place < size], {base[0]: place}
+
+
+def _first(at: Mapping[Factor, Digit], factors: tuple[Factor, ...]) -> Digit:
+    return at[factors[0]] if factors else 0
 
 
 def _several(size: Dim, add: Add) -> tuple[Factor, ...]:
