@@ -63,6 +63,10 @@ class Arithmetic(Protocol):
     def before(self, name: str, digit: Digit, term: Callable[[Digit], Term]) -> Digit:
         """The sum of what stands below a digit: some function of it and of all terms."""
 
+    def ranked(self, name: str, digit: Digit, size: Digit, keys: Sequence[Callable[[Digit], Term]], least: bool) -> Digit:
+        """Where the element stands that comes to this place in the order of the keys, the least or the greatest first;
+        of equal ones the first."""
+
     def extreme(
         self, name: str, sizes: Sequence[Digit], greatest: bool, seen: Callable[..., tuple[Condition, Term]]
     ) -> tuple[Condition, Sequence[Digit]]:

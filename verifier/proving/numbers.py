@@ -47,6 +47,12 @@ class Numbers:
     def before(self, name: str, digit: Any, term: Callable[[Any], Any]) -> Any:
         return sum(int(term(one)) for one in range(digit))
 
+    def ranked(self, name: str, digit: Any, size: Any, keys: Sequence[Callable[[Any], Any]], least: bool) -> Any:
+        values = [np.asarray([key(one) for one in range(size)]) for key in keys]
+        if least:
+            return int(np.lexsort(values[::-1])[digit])
+        return int(size - 1 - np.lexsort([one[::-1] for one in values[::-1]])[::-1][digit])
+
     def extreme(
         self, name: str, sizes: Sequence[Any], greatest: bool, seen: Callable[..., tuple[Any, Any]]
     ) -> tuple[Any, Sequence[Any]]:

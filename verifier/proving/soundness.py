@@ -91,7 +91,7 @@ class Setting:
         self.finite = finite
         self.cut = judgment.cut
         self.opaque: list[str] = []
-        self.blind = blind
+        self.blind, self.seen = blind, True
         self.sorts = [self._sort(factor) for factor in range(len(self.scheme.sizes))]
         self.results = [factor for dim in self.scheme.results[number] for factor in dim]
 
@@ -172,16 +172,19 @@ class Setting:
         if primitive.kernel is None and set(self.scheme.roles.values()) <= {"sum", "max"} and arrays:
             return by_scheme(self.terms, call)
         has = {factor for array in arrays for factor in array.factors}
-        if not self.scheme.roles and has <= set(self.results) and len(self.scheme.results) == 1:
+        if not self.scheme.roles and has <= set(self.results) and len(set(self.scheme.results)) == 1:
             seen = replace(primitive, kernel=None) if self.blind else primitive
-            found = traced(self.terms, seen, self.sample.site, [array(digits) for array in arrays], self.dtype)
+            found = traced(self.terms, seen, self.sample.site, [array(digits) for array in arrays], self.dtype,
+                           self.number)  # fmt: skip
             self.opaque += found.looked
+            self.seen = self.seen and found.seen
             return found.value
         return self._opaque(arrays, digits, local)
 
     def _opaque(self, arrays: Sequence[Any], digits: Mapping[int, Any], local: bool) -> Value:
         """Some function of what lies along the dims that it looks along, for each index along the others."""
         self.opaque.append(self.primitive.name)
+        self.seen = False
         looked = {factor: Integer(f"along{factor}") for factor in self.scheme.roles}
         own = [digits[factor] for factor in self.results if self.scheme.roles.get(factor)]
         arguments = []
@@ -227,7 +230,7 @@ def shown(primitive: Primitive, sample: Sample, number: int, judgment: Judgment)
 
     try:
         here, found = made(ordered, ordered and not _choice(primitive))
-        if here.opaque and primitive.name not in here.opaque and any(state in _PIECES for state in judgment.given):
+        if here.opaque and here.seen and any(state in _PIECES for state in judgment.given):
             if not all(decide(query).proved for query in found.queries):
                 return made(ordered, ordered and not _choice(primitive), True)[1]
         return found
@@ -258,8 +261,7 @@ def _shown(here: Setting) -> Shown:
         domain = {"f": "reals", "c": "complex numbers", "b": "truth values"}.get(kind, "integers modulo 2^k")
         if here.terms.extended:
             domain = {"f": "extended reals with NaN", "b": "truth values"}.get(kind, "integers")
-    whole = [one for one in here.opaque if one == here.primitive.name]
-    basis = PROPERTIES if whole and not (here.scheme.elementwise and here.cut is not None) else DEFINITION
+    basis = DEFINITION if here.seen else PROPERTIES
     return Shown(tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries), basis, domain, uses)
 
 
@@ -369,7 +371,7 @@ def _piece(here: Setting, position: int, which: str, kind: str) -> _Array:
 def _declared(here: Setting, kind: str, both: Any, one: Any, other: Any) -> tuple[tuple[str, Formula], ...]:
     """Of a kernel that is opaque, what its declaration says of it: that it is additive, or that it is monotone."""
     name = here.primitive.name
-    if name not in here.opaque or isinstance(both, Fold):
+    if here.seen or isinstance(both, Fold):
         return ()
     terms = here.terms
     if kind == "sum":

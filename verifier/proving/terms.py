@@ -139,6 +139,16 @@ class Terms:
         function = self.known(("before", name, _key(said)), lambda: fresh_function(INTEGERS, INTEGERS))
         return function(integer(digit) if isinstance(digit, int) else digit)
 
+    def ranked(self, name: str, digit: Any, size: Any, keys: Sequence[Callable[[Any], Any]], least: bool) -> Any:
+        """Any order that depends on the keys alone."""
+        said = [key(self._any(name, 0)) for key in keys]
+        order = self.known(
+            ("ranked", name, *map(_key, said), _key(size)), lambda: fresh_function(INTEGERS, INTEGERS)
+        )
+        found = order(digit)
+        self.facts.append((f"{name} is an order", And(0 <= found, found < size)))
+        return found
+
     def extreme(
         self, name: str, sizes: Sequence[Any], greatest: bool, seen: Callable[..., tuple[Any, Any]]
     ) -> tuple[Any, Sequence[Any]]:
@@ -254,7 +264,23 @@ class Terms:
 
 
 def _key(term: Any) -> Any:
-    return ("term", term.get_id(), term) if is_term(term) else term
+    """What tells terms apart; it holds on to the term, since numbers of terms that are gone are used again."""
+    if isinstance(term, Pair):
+        return tuple(map(_key, term))
+    return ("term", term.get_id(), _Kept(term)) if is_term(term) else term
+
+
+class _Kept:
+    """A term, alike with every other where keys are compared."""
+
+    def __init__(self, term: Term) -> None:
+        self.term = term
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Kept)
+
+    def __hash__(self) -> int:
+        return 0
 
 
 def _is(term: Any, sort: Any) -> bool:

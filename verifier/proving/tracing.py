@@ -18,6 +18,15 @@ from verifier.proving.terms import Pair, Terms, Value
 from verifier.solver import And, If, Not, Or, ToInteger, ToNumber, is_term, number
 
 
+class _Word(NamedTuple):
+    """A dtype of numpy's that kernels call to make numbers, and convert to."""
+
+    short: str
+
+    def __call__(self, value: int) -> int:
+        return int(value)
+
+
 class Untraceable(Exception):
     """A kernel that does more than call functions."""
 
@@ -175,6 +184,9 @@ class Element:
     def __or__(self, other: Any) -> Any:
         return self.combined("or", other)
 
+    def __rshift__(self, other: Any) -> Any:
+        return self.made("shift right", other)
+
     def __lshift__(self, other: Any) -> Any:
         """By a power of two, whichever; none is left of a shift by more than there are bits."""
         return self * self.lift(other).made("power of two")
@@ -190,7 +202,7 @@ class Element:
 
     def astype(self, target: Any) -> Element:
         """Between floats, and from real to complex, the number itself; of integers see `_whole`."""
-        short = "i32" if target is int else target.short if isinstance(target, _Kind) else SHORT_NAMES.get(str(target), "")
+        short = "i32" if target is int else target.short if isinstance(target, _Kind | _Word) else SHORT_NAMES.get(str(target), "")
         if short not in DTYPES:
             raise Untraceable
         before, after = dtype_class(self.short), dtype_class(short)
@@ -219,10 +231,24 @@ class Element:
         return self.made(f"as {short}", short=short)
 
 
+class _Reduced(NamedTuple):
+    """A function of numpy's that a list is reduced by."""
+
+    monoid: str
+
+    def reduce(self, ones: Sequence[Element]) -> Element:
+        found = ones[0]
+        for one in ones[1:]:
+            found = found.combined(self.monoid, one)
+        return found
+
+
 class _Functions:
     """What stands in numpy's place."""
 
     complex64: Final = _Kind("c64")
+    uint32: Final = _Word("u32")
+    uint64: Final = _Word("u64")
 
     def __init__(self, first: Element) -> None:
         self.first = first
@@ -257,6 +283,16 @@ class _Functions:
     def where(self, condition: Any, then: Any, otherwise: Any) -> Any:
         one, other = self.lift(then), self.lift(otherwise)
         return one.of(one.terms.where(condition.value, one.value, other.value))
+
+    def broadcast_arrays(self, *ones: Any) -> list[Element]:
+        return [self.lift(one) for one in ones]
+
+    def stack(self, ones: Sequence[Element]) -> list[Element]:
+        return list(ones)
+
+    @property
+    def bitwise_xor(self) -> _Reduced:
+        return _Reduced("xor")
 
     def zeros_like(self, x: Element) -> Element:
         return x.lift(0)
@@ -327,14 +363,19 @@ def _part(short: str) -> str:
 
 
 class Traced(NamedTuple):
-    """What a kernel makes of one element of each operand. looked: the functions of which nothing is known."""
+    """What a kernel makes of one element of each operand. looked: the functions of which nothing is known. seen:
+    whether the kernel was looked into."""
 
     value: Value
     looked: tuple[str, ...]
+    seen: bool
 
 
-def traced(terms: Terms, primitive: Primitive, site: Site, values: Sequence[Value], dtype: str) -> Traced:
-    """The one element that the kernel makes of these; where it does more than call functions, some function of them."""
+def traced(
+    terms: Terms, primitive: Primitive, site: Site, values: Sequence[Value], dtype: str, number: int = 0
+) -> Traced:
+    """The one element of a result that the kernel makes of these; where it does more than call functions, some function
+    of them."""
     shorts = [one or dtype for one in site.dtypes]
     try:
         if primitive.kernel is None or not values:
@@ -342,16 +383,14 @@ def traced(terms: Terms, primitive: Primitive, site: Site, values: Sequence[Valu
         looked: list[str] = []
         elements = [Element(terms, value, short, looked) for value, short in zip(values, shorts, strict=True)]
         found = primitive.kernel(_Functions(elements[0]), plain(site.parameters), *elements)
+        found = found[number] if isinstance(found, list | tuple) else found
         if not isinstance(found, Element):
             raise Untraceable
-        value = found.value
-        if dtype_class(dtype) == "c":
-            value = terms.paired(value)
-        if isinstance(value, Pair) != (dtype_class(dtype) == "c") or (is_term(value) and value.sort() != terms.sort(dtype)):
+        value = terms.paired(found.value) if dtype_class(dtype) == "c" else found.value
+        whole = isinstance(value, Pair) == (dtype_class(dtype) == "c")
+        if not whole or (is_term(value) and value.sort() != terms.sort(dtype)):
             raise Untraceable
-        return Traced(value, tuple(looked))
+        return Traced(value, tuple(looked), seen=True)
     except Untraceable:
-        return Traced(terms.opaque(primitive.name, values, dtype), (primitive.name,))
-
-
-
+        name = f"{primitive.name} {number}" if number else primitive.name
+        return Traced(terms.opaque(name, values, dtype), (primitive.name,), seen=False)

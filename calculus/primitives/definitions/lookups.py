@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from calculus.elements import Arithmetic, Call, Condition, Digit, Element, Fold, NotDefined, Term
+from calculus.parameters import integers
 from calculus.primitives.gathering import NAMES as GATHERED
 from calculus.primitives.gathering import filled
 from calculus.primitives.scattering import NAMES as SCATTERED
 from calculus.primitives.scattering import at_most_once, combines
 from calculus.primitives.windows import Numbers, mode, numbers
+from calculus.schemes import Factor
 
 
 def _clipped(e: Arithmetic, start: Digit, size: Digit, window: Digit) -> Digit:
@@ -161,7 +163,52 @@ def _step(e: Arithmetic, combiner: str, own: Term, new: Term) -> Term:
     return e.combine({"add": "sum", "mul": "prod"}.get(combiner, combiner), own, new)
 
 
+def _sort(e: Arithmetic, call: Call) -> Term:
+    """What comes to this place when the keys are put in order. What follows keys that are equal has an order of its own
+    only where it is said to keep it."""
+    keys = int(str(call.parameters["num_keys"]))
+    if call.number >= keys and not call.parameters["is_stable"]:
+        raise NotDefined("which of equal keys comes first")
+    along = int(str(call.parameters["dimension"]))
+    return call.arrays[call.number](_ranked(e, call, along, range(keys), least=True))
+
+
+def _ranked(e: Arithmetic, call: Call, along: int, keys: Iterable[int], least: bool) -> dict[Factor, Digit]:
+    (factor,) = call.scheme.operands[0][along]
+    others = {one: digit for one, digit in call.digits.items() if one != factor}
+    read = [lambda digit, key=key: call.arrays[key]({**others, factor: digit}) for key in keys]
+    place = e.ranked("order", call.digit(along), call.sizes[factor], read, least)
+    return {**others, factor: place}
+
+
+def _top(e: Arithmetic, call: Call) -> Term:
+    """The greatest in their order, and where they stood."""
+    along = int(str(call.parameters["axis"]))
+    found = _ranked(e, call, along, [0], least=False)
+    (factor,) = call.scheme.operands[0][along]
+    return e.counted(found[factor], call.result) if call.number else call.arrays[0](found)
+
+
+def _place_of(greatest: bool) -> Element:
+    def element(e: Arithmetic, call: Call) -> Term:
+        """Where the first of the greatest or least stands along a dim."""
+        (along,) = integers(call.parameters, "axes")
+        (factor,) = call.scheme.operands[0][along]
+
+        def seen(digit: Digit) -> tuple[Condition, Term]:
+            return True, call.arrays[0]({**call.digits, factor: digit})
+
+        _, (place,) = e.extreme("place", [call.sizes[factor]], greatest, seen)
+        return e.counted(place, call.result)
+
+    return element
+
+
 ELEMENTS: Final[Mapping[str, Element]] = {
+    "sort": _sort,
+    "top_k": _top,
+    "argmax": _place_of(greatest=True),
+    "argmin": _place_of(greatest=False),
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "gather": _gather,
