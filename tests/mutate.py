@@ -34,8 +34,9 @@ from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Join, Signature
 from calculus.types import dtype_class
-from tests.laws.cases import DRAWN, RUN
-from tests.laws.executions import combinations
+import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
+from verifier.trials.cases import DRAWN, RUN
+from verifier.trials.executions import combinations
 from tests.laws.test_derivatives import wrong
 from tests.laws.test_local import differences
 from tests.laws.test_monoids import unlike

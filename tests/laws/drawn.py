@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,10 +14,7 @@ from jax.extend.random import threefry_prng_impl
 from tests.laws.bound import primitive, value
 from verifier.devices import Array
 from verifier.samples import Sample
-
-WORDS: Final = 2
-"""How many words of 32 bits a key has, of the generator that the samples are about."""
-
+from verifier.trials.cases import computed_by
 
 def drawn(sample: Sample, blocks: Sequence[Array]) -> list[Array]:
     """What JAX computes of these blocks. Raises `ValueError` where that is not defined."""
@@ -48,3 +45,6 @@ def _function(sample: Sample) -> Any:
 def _array(found: Any) -> Any:
     keys = jax.numpy.issubdtype(found.dtype, jax.dtypes.prng_key)
     return jax.random.key_data(found) if keys else found
+
+
+computed_by(drawn)

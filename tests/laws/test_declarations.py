@@ -20,7 +20,7 @@ from calculus.primitives import TABLE
 from calculus.primitives.generators import GENERATORS
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.types import DTYPES
-from tests.laws.cases import RUN, Case, numbers
+from verifier.trials.cases import RUN, Case, numbers
 from verifier.samples import Sample, samples
 
 each_sample = pytest.mark.parametrize("sample", RUN, ids=str)

@@ -25,7 +25,7 @@ from calculus.programs import Equation, Program
 from calculus.refusals import Refused
 from calculus.transposition import Transposed, transpose
 from calculus.types import ArrayType
-from tests.laws.cases import RUN, Case
+from verifier.trials.cases import RUN, Case
 from tests.laws.evaluation import evaluate, run
 from verifier.devices import Array
 from verifier.samples import Sample

@@ -19,7 +19,7 @@ from calculus.primitives import TABLE
 from calculus.primitives.declaration import INEXACT, Primitive
 from calculus.types import dtype_class
 from tests.laws.bound import bound, operands_of
-from tests.laws.cases import RUN, Case, numbers
+from verifier.trials.cases import RUN, Case, numbers
 from verifier.samples import Sample, samples
 
 

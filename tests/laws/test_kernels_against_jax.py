@@ -20,7 +20,7 @@ from calculus.primitives.fourier import FOURIER
 from calculus.primitives.generators import GENERATORS
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.programs import Call, Real, Word
-from tests.laws.cases import Case
+from verifier.trials.cases import Case
 from verifier.samples import Sample, samples
 
 NAMES = [

@@ -12,9 +12,10 @@ import pytest
 from calculus.linearity import Relation
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-from tests.laws.cases import DRAWN, RUN
-from tests.laws.claims import arguable, claimed, q_of
-from tests.laws.executions import DimState, combinations, confirmed, states, truth
+import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
+from verifier.trials.cases import DRAWN, RUN
+from verifier.trials.claims import arguable, claimed, q_of
+from verifier.trials.executions import DimState, combinations, confirmed, states, truth
 from verifier.samples import Sample
 
 

@@ -13,8 +13,8 @@ import pytest
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.refusals import Refused
-from tests.laws.cases import RUN, Case
-from tests.laws.executions import ignored
+from verifier.trials.cases import RUN, Case
+from verifier.trials.executions import ignored
 from verifier.kernels import on_blocks
 from verifier.samples import Sample
 

@@ -14,7 +14,7 @@ from calculus.linearization import linearize
 from calculus.meshes import Mesh
 from calculus.programs import Equation, Program
 from tests.laws.bound import primitive
-from tests.laws.cases import Case
+from verifier.trials.cases import Case
 from tests.laws.evaluation import evaluate
 from verifier.samples import Sample, samples
 

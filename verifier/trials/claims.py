@@ -1,4 +1,4 @@
-"""What a declaration claims of a sample call, in the terms of `tests.laws.executions`: states of dims, two devices."""
+"""What a declaration claims of a sample call, in the terms of `verifier.trials.executions`: states of dims, two devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calculus.primitives.declaration import Primitive
 from calculus.schemes import Indices, Scheme
 from calculus.states import relation_of
 from calculus.types import dtype_class
-from tests.laws.executions import COUNT, DimState, ignored
+from verifier.trials.executions import COUNT, DimState, ignored
 from verifier.samples import Sample
 
 
