@@ -43,11 +43,14 @@ class Array(Protocol):
 class Arithmetic(Protocol):
     """What definitions are written in: numbers that compute, or terms of a solver."""
 
-    def where(self, condition: Condition, then: Term, otherwise: Term) -> Term: ...
+    def where(self, condition: Condition, then: Term, otherwise: Term) -> Term:
+        """A choice."""
 
-    def all(self, conditions: Iterable[Condition]) -> Condition: ...
+    def all(self, conditions: Iterable[Condition]) -> Condition:
+        """Whether all of them hold."""
 
-    def any(self, conditions: Iterable[Condition]) -> Condition: ...
+    def any(self, conditions: Iterable[Condition]) -> Condition:
+        """Whether one of them holds."""
 
     def some(self, name: str, value: int, least: int | None = None) -> Digit:
         """A number that a parameter says: proofs hold for every such number, of at least `least`."""
@@ -63,7 +66,9 @@ class Arithmetic(Protocol):
     def before(self, name: str, digit: Digit, term: Callable[[Digit], Term]) -> Digit:
         """The sum of what stands below a digit: some function of it and of all terms."""
 
-    def ranked(self, name: str, digit: Digit, size: Digit, keys: Sequence[Callable[[Digit], Term]], least: bool) -> Digit:
+    def ranked(
+        self, name: str, digit: Digit, size: Digit, keys: Sequence[Callable[[Digit], Term]], least: bool
+    ) -> Digit:
         """Where the element stands that comes to this place in the order of the keys, the least or the greatest first;
         of equal ones the first."""
 
@@ -80,11 +85,14 @@ class Arithmetic(Protocol):
     def combine(self, monoid: str, left: Term, right: Term) -> Term:
         """By `sum`, `prod`, `max`, `min`, `and`, `or`, `xor`."""
 
-    def negative(self, element: Term) -> Term: ...
+    def negative(self, element: Term) -> Term:
+        """-x."""
 
-    def identity(self, monoid: str, dtype: str) -> Term: ...
+    def identity(self, monoid: str, dtype: str) -> Term:
+        """What changes nothing when it is combined."""
 
-    def constant(self, value: complex, dtype: str) -> Term: ...
+    def constant(self, value: complex, dtype: str) -> Term:
+        """A number as an element."""
 
     def counted(self, digit: Digit, dtype: str) -> Term:
         """An index as an element."""
@@ -103,8 +111,11 @@ class Fold(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One use of a primitive, as `site` says it at the sizes of a sample. digits: of the element that is asked for, one for each factor of the result. sizes: of
-    all factors. result: its dtype. number: which one."""
+    """One use of a primitive, as `site` says it at the sizes of a sample.
+
+    digits: of the element that is asked for, one for each factor of the result. sizes: of all factors. result: its
+    dtype. number: which one.
+    """
 
     site: Site
     scheme: Scheme
@@ -116,6 +127,7 @@ class Call(NamedTuple):
 
     @property
     def parameters(self) -> Parameters:
+        """As the sample prints them."""
         return self.site.parameters
 
     def digit(self, dim: int) -> Digit:

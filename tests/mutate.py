@@ -28,19 +28,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Final, NamedTuple
 
+import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from calculus.signatures import Join, Signature
 from calculus.types import dtype_class
-import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
-from verifier.trials.cases import DRAWN, RUN
-from verifier.trials.executions import combinations
 from tests.laws.test_derivatives import wrong
 from tests.laws.test_local import differences
 from tests.laws.test_monoids import unlike
 from verifier.samples import Sample, samples
+from verifier.trials.cases import DRAWN, RUN
+from verifier.trials.executions import combinations
 
 ROLES: Final = ("", "whole", "sum", "max", "min", "prod", "and", "or", "xor")
 

@@ -30,6 +30,7 @@ BELOW = {"calculus": {"calculus"}, "grammar": {"calculus", "grammar"}, "verifier
 DOORS = {
     "lark": ("grammar/",),
     "z3": ("verifier/solver.py",),
+    "cvc5": ("verifier/proving/second.py",),
     "jax": ("verifier/with_jax/",),
     "ml_dtypes": ("verifier/execution/",),
     "jaxlib": ("verifier/with_jax/",),

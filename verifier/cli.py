@@ -16,6 +16,7 @@ from verifier.commands.audit import audit
 from verifier.commands.check import check
 from verifier.commands.console import Commands
 from verifier.commands.derive import grad, linearize, transpose, vjp
+from verifier.commands.prove import prove
 from verifier.commands.run import run
 from verifier.commands.type import type_
 
@@ -43,5 +44,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, grad, vjp, linearize, transpose, run, type_, agree, audit):
+for command in (check, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
     main.add_command(command)

@@ -53,6 +53,9 @@ datatype = z3.Datatype
 as_number = z3.ToReal
 is_term = z3.is_expr
 
+IllSorted = z3.Z3Exception
+VERSION: Final = str(z3.get_version_string())
+
 PATIENCE: Final = 10_000
 """Milliseconds that one query may take."""
 

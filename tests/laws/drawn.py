@@ -16,6 +16,7 @@ from verifier.devices import Array
 from verifier.samples import Sample
 from verifier.trials.cases import computed_by
 
+
 def drawn(sample: Sample, blocks: Sequence[Array]) -> list[Array]:
     """What JAX computes of these blocks. Raises `ValueError` where that is not defined."""
     with jax.enable_x64(True):

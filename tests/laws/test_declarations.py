@@ -20,8 +20,8 @@ from calculus.primitives import TABLE
 from calculus.primitives.generators import GENERATORS
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.types import DTYPES
-from verifier.trials.cases import RUN, Case, numbers
 from verifier.samples import Sample, samples
+from verifier.trials.cases import RUN, Case, numbers
 
 each_sample = pytest.mark.parametrize("sample", RUN, ids=str)
 

@@ -25,10 +25,10 @@ from calculus.programs import Equation, Program
 from calculus.refusals import Refused
 from calculus.transposition import Transposed, transpose
 from calculus.types import ArrayType
-from verifier.trials.cases import RUN, Case
 from tests.laws.evaluation import evaluate, run
 from verifier.devices import Array
 from verifier.samples import Sample
+from verifier.trials.cases import RUN, Case
 
 
 class Derived:

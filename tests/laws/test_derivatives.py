@@ -19,8 +19,8 @@ from calculus.primitives import TABLE
 from calculus.primitives.declaration import INEXACT, Primitive
 from calculus.types import dtype_class
 from tests.laws.bound import bound, operands_of
-from verifier.trials.cases import RUN, Case, numbers
 from verifier.samples import Sample, samples
+from verifier.trials.cases import RUN, Case, numbers
 
 
 def _inexact(sample: Sample, position: int, number: int | None = None) -> bool:

@@ -22,8 +22,8 @@ from calculus.primitives.declaration import ROUNDING_TO_INFINITY, Site
 from calculus.programs import Parameters, Real, Value, Word
 from calculus.signatures import Signature
 from calculus.types import DTYPES, array_type, dtype_class
-from verifier.trials.cases import RUN, Case, numbers, special
 from verifier.samples import Sample, samples
+from verifier.trials.cases import RUN, Case, numbers, special
 
 SHAPE: Final = (4, 8)
 DEVICES: Final = 3

@@ -20,8 +20,8 @@ from calculus.primitives.fourier import FOURIER
 from calculus.primitives.generators import GENERATORS
 from calculus.primitives.linear_algebra import LINEAR_ALGEBRA
 from calculus.programs import Call, Real, Word
-from verifier.trials.cases import Case
 from verifier.samples import Sample, samples
+from verifier.trials.cases import Case
 
 NAMES = [
     *(one.name for one in (*LINEAR_ALGEBRA, *FOURIER, *GENERATORS)),

@@ -9,14 +9,14 @@ from typing import Final
 
 import pytest
 
+import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
 from calculus.linearity import Relation
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-import tests.laws.drawn  # noqa: F401  (JAX computes what keys are for)
+from verifier.samples import Sample
 from verifier.trials.cases import DRAWN, RUN
 from verifier.trials.claims import arguable, claimed, q_of
 from verifier.trials.executions import DimState, combinations, confirmed, states, truth
-from verifier.samples import Sample
 
 
 def differences(primitive: Primitive, sample: Sample, other: Primitive | None = None) -> Iterator[str]:

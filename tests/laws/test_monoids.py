@@ -13,10 +13,10 @@ import pytest
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.refusals import Refused
-from verifier.trials.cases import RUN, Case
-from verifier.trials.executions import ignored
 from verifier.kernels import on_blocks
 from verifier.samples import Sample
+from verifier.trials.cases import RUN, Case
+from verifier.trials.executions import ignored
 
 MONOIDS: Final[Mapping[str, Any]] = {
     "sum": np.add,

@@ -19,8 +19,8 @@ from calculus.programs import Equation, Program
 from calculus.refusals import Refused
 from calculus.types import ArrayType, array_type, same
 from grammar.meshes import parse_meshes
-from verifier.trials.cases import every_sample
 from verifier.samples import Sample
+from verifier.trials.cases import every_sample
 
 EXPLICIT, MANUAL = parse_meshes("X=2"), parse_meshes("X=2:manual")
 

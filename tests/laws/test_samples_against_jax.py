@@ -14,9 +14,9 @@ from calculus.linearization import linearize
 from calculus.meshes import Mesh
 from calculus.programs import Equation, Program
 from tests.laws.bound import primitive
-from verifier.trials.cases import Case
 from tests.laws.evaluation import evaluate
 from verifier.samples import Sample, samples
+from verifier.trials.cases import Case
 
 
 @pytest.mark.parametrize("sample", samples("random_gamma"), ids=str)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from verifier.solver import FALSE, NUMBERS, TRUE, And, If, Not, Or, Term, datatype, number
+from verifier.solver import NUMBERS, And, If, Not, Or, Term, datatype, number
 
 
 @cache
@@ -38,10 +38,12 @@ def constant(value: float) -> Term:
 
 
 def is_nan(x: Term) -> Term:
+    """Whether it is none of them."""
     return sort().is_nan(x)
 
 
 def is_finite(x: Term) -> Term:
+    """Whether it is a real number."""
     return sort().is_real(x)
 
 
@@ -59,6 +61,7 @@ def choice(x: Term, y: Term, greatest: bool) -> Term:
 
 
 def negative(x: Term) -> Term:
+    """-x."""
     e = sort()
     return If(e.is_real(x), e.real(-e.value(x)), If(e.is_least(x), e.most, If(e.is_most(x), e.least, e.nan)))
 
@@ -86,7 +89,3 @@ def product(x: Term, y: Term) -> Term:
     both = And(e.is_real(x), e.is_real(y))
     undefined = Or(is_nan(x), is_nan(y), And(Not(both), nothing))
     return If(undefined, e.nan, If(both, e.real(e.value(x) * e.value(y)), infinite))
-
-
-def truth(value: bool) -> Term:
-    return TRUE if value else FALSE

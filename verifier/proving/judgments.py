@@ -1,7 +1,7 @@
 """The judgments on one mesh axis of a sample call: every combination of operand states, and what Local says of it.
 
-N and R are the same blocks, `C` here (copies), so one obligation stands for several cells of the matrix. A factor may be
-cut where it is the major one of its dim in every array that has it.
+N and R are the same blocks, `C` here (copies), so one obligation stands for several cells of the matrix. A factor may
+be cut where it is the major one of its dim in every array that has it.
 """
 
 from __future__ import annotations

@@ -131,8 +131,7 @@ def _folds() -> list[Query]:
                 ("B", right(k + 1) == fold(right(k), b(k))),
                 (
                     "the two operations change places",
-                    fold(plus(left(k), right(k)), plus(a(k), b(k)))
-                    == plus(fold(left(k), a(k)), fold(right(k), b(k))),
+                    fold(plus(left(k), right(k)), plus(a(k), b(k))) == plus(fold(left(k), a(k)), fold(right(k), b(k))),
                 ),
             ),
             both(k + 1) == plus(left(k + 1), right(k + 1)),
@@ -163,20 +162,26 @@ def _alike() -> list[Query]:
             ),
             one(k + 1) == other(k + 1),
         ),
-        Query("none", (("nothing", And(one(0) == Constant("e", _E), other(0) == Constant("e", _E))),), one(0) == other(0)),
+        Query(
+            "none", (("nothing", And(one(0) == Constant("e", _E), other(0) == Constant("e", _E))),), one(0) == other(0)
+        ),
     ]
 
 
 def _in_range() -> list[Query]:
-    """The block of device d < n of a dim of n·m elements lies inside, and every element is in the block of its quotient."""
+    """The block of device d < n of a dim of n·m elements lies inside, and no element is in two blocks."""
     d, j, n, m = Integers("d j n m")
     first, second = Integers("d2 j2")
-    own = (("a device", And(0 <= d, d < n)), ("an element of its block", And(0 <= j, j < m)))
+    own = (("a device", And(d >= 0, d < n)), ("an element of its block", And(j >= 0, j < m)))
     return [
-        Query("inside", own, And(0 <= d * m + j, d * m + j < n * m)),
+        Query("inside", own, And(d * m + j >= 0, d * m + j < n * m)),
         Query(
             "in one block only",
-            (*own, ("another", And(0 <= first, first < n, 0 <= second, second < m)), ("the same", d * m + j == first * m + second)),
+            (
+                *own,
+                ("another", And(first >= 0, first < n, second >= 0, second < m)),
+                ("the same", d * m + j == first * m + second),
+            ),
             And(d == first, j == second),
         ),
     ]

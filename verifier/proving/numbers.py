@@ -37,7 +37,7 @@ class Numbers:
         return value
 
     def divided(self, digit: Any, by: Any) -> tuple[Any, Any]:
-        return divmod(digit, by)
+        return digit // by, digit % by
 
     def mapped(
         self, name: str, count: int, digits: Sequence[Any], function: Callable[..., Sequence[int]]

@@ -1,9 +1,9 @@
 """Soundness, read from declarations: one obligation for each judgment that Local allows (theorem `soundness`).
 
-What a device computes of its own blocks, read back, is what the whole computes of what the operands read back as. On the
-left the definition runs on blocks, at the size of a block; on the right on the whole. The sizes of the mesh axis, of
-blocks and of all dims are unknown; a factor that is only passed along is of an uninterpreted sort, which stands for any
-number of dims.
+What a device computes of its own blocks, read back, is what the whole computes of what the operands read back as. On
+the left the definition runs on blocks, at the size of a block; on the right on the whole. The sizes of the mesh axis,
+of blocks and of all dims are unknown; a factor that is only passed along is of an uninterpreted sort, which stands for
+any number of dims.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from calculus.cotangents import State
 from calculus.elements import Call, Fold, NotDefined
-from calculus.linearity import COPIES, KIND, PENDING, Relation
+from calculus.linearity import KIND, PENDING
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-from calculus.primitives.definitions.moving import by_scheme
-from calculus.schemes import Indices, Scheme
+from calculus.schemes import Indices
 from calculus.types import dtype_class
 from verifier.proving import extended
 from verifier.proving.judgments import Judgment, accepted, of_declaration
 from verifier.proving.obligations import DEFINITION, PROPERTIES, Obligation
 from verifier.proving.terms import NeedsExtended, Pair, Terms, Value
 from verifier.proving.tracing import traced
+from verifier.proving.tried import objection
 from verifier.samples import Sample
 from verifier.solver import (
     FALSE,
@@ -33,25 +32,25 @@ from verifier.solver import (
     And,
     Formula,
     Function,
-    If,
+    IllSorted,
     Implies,
     Integer,
     Not,
     Query,
     Sort,
     Term,
-    conjunction,
     decide,
     integer,
     is_term,
     simplified,
 )
+from verifier.trials.cases import runs
 
 _COUNT, _BLOCK, _DEVICE, _OWN = (Integer(name) for name in ("n", "m", "d", "j"))
 _DEVICES: Final = (
     ("there are devices, and blocks have elements", And(_COUNT >= 1, _BLOCK >= 1)),
-    ("d is a device", And(0 <= _DEVICE, _DEVICE < _COUNT)),
-    ("j is an element of its block", And(0 <= _OWN, _OWN < _BLOCK)),
+    ("d is a device", And(_DEVICE >= 0, _DEVICE < _COUNT)),
+    ("j is an element of its block", And(_OWN >= 0, _OWN < _BLOCK)),
 )
 _PIECES: Final = {"U": "sum", **KIND}
 
@@ -81,7 +80,13 @@ class Setting:
     is not looked into, as it is made of functions of which nothing is known."""
 
     def __init__(
-        self, primitive: Primitive, sample: Sample, number: int, judgment: Judgment, extended: bool, finite: bool,
+        self,
+        primitive: Primitive,
+        sample: Sample,
+        number: int,
+        judgment: Judgment,
+        extended: bool,
+        finite: bool,
         blind: bool = False,
     ) -> None:
         self.primitive, self.sample, self.number, self.judgment = primitive, sample, number, judgment
@@ -101,6 +106,7 @@ class Setting:
         return INTEGERS if counted else Sort(f"place{factor}")
 
     def size(self, factor: int, local: bool) -> Any:
+        """The size of a factor, of a block or of the whole."""
         if factor == self.cut:
             return _BLOCK if local else _COUNT * _BLOCK
         if self.scheme.sizes[factor] == 1:
@@ -123,7 +129,7 @@ class Setting:
             sort = INTEGERS if size is not None else self.sorts[factor]
             found = Function(name, sort)()
             if sort == INTEGERS:
-                within = And(0 <= found, found < (self.size(factor, local) if size is None else size))
+                within = And(found >= 0, found < (self.size(factor, local) if size is None else size))
                 self.terms.facts.append((f"{name} is an index", within))
             return found
 
@@ -147,7 +153,7 @@ class Setting:
                 moved = (*digits[:at], _DEVICE * _BLOCK + own, *digits[at + 1 :])
                 if own.eq(_OWN):
                     return whole(*moved)
-                return self.terms.where(And(0 <= own, own < _BLOCK), whole(*moved), outside(*digits))
+                return self.terms.where(And(own >= 0, own < _BLOCK), whole(*moved), outside(*digits))
 
         if self.finite and self.terms.extended and dtype_class(dtype) == "f":
             read = partial(self._finite, read)
@@ -169,8 +175,6 @@ class Setting:
                 return primitive.element(self.terms, call)
             except NotDefined:
                 return self._opaque(arrays, digits, local)
-        if primitive.kernel is None and set(self.scheme.roles.values()) <= {"sum", "max"} and arrays:
-            return by_scheme(self.terms, call)
         has = {factor for array in arrays for factor in array.factors}
         if not self.scheme.roles and has <= set(self.results) and len(set(self.scheme.results)) == 1:
             seen = replace(primitive, kernel=None) if self.blind else primitive
@@ -194,10 +198,9 @@ class Setting:
                 missing = [factor for factor, digit in at.items() if digit is None]
                 at |= {factor: Integer(f"along{factor}") for factor in missing}
                 arguments.append(array(at))
-        known = tuple(part.get_id() for one in arguments for part in (one if isinstance(one, Pair) else (_simple(one),)))
         keep = [_simple(part) for one in arguments for part in (one if isinstance(one, Pair) else (one,))]
         sizes = tuple(str(simplified(_term(self.size(factor, local)))) for factor in sorted(self.scheme.roles))
-        self.terms.known(("kept", known), lambda: keep)
+        self.terms.known(("kept", len(self.opaque), local), lambda: keep)
         name = self.terms.known(
             ("opaque", tuple(part.get_id() for part in keep), sizes),
             lambda: f"{self.primitive.name} of these {len(self.opaque)}",
@@ -230,9 +233,9 @@ def shown(primitive: Primitive, sample: Sample, number: int, judgment: Judgment)
 
     try:
         here, found = made(ordered, ordered and not _choice(primitive))
-        if here.opaque and here.seen and any(state in _PIECES for state in judgment.given):
-            if not all(decide(query).proved for query in found.queries):
-                return made(ordered, ordered and not _choice(primitive), True)[1]
+        unclear = here.opaque and here.seen and any(state in _PIECES for state in judgment.given)
+        if unclear and not all(decide(query).proved for query in found.queries):
+            return made(ordered, ordered and not _choice(primitive), True)[1]
         return found
     except NeedsExtended:
         return made(True, True)[1]
@@ -250,7 +253,10 @@ def _shown(here: Setting) -> Shown:
         queries, uses = _of_pieces(here)
     else:
         arrays = [here.array(position, f"x{position}", False) for position in range(len(here.scheme.operands))]
-        queries, uses = _compared(here, here.computed(arrays, False), here.computed(arrays, False), "copies"), ("lemma.alike",)
+        queries, uses = (
+            _compared(here, here.computed(arrays, False), here.computed(arrays, False), "copies"),
+            ("lemma.alike",),
+        )
     named: dict[str, Formula] = {}
     for name, fact in here.terms.facts:
         named[name] = And(named[name], fact) if name in named else fact
@@ -262,7 +268,9 @@ def _shown(here: Setting) -> Shown:
         if here.terms.extended:
             domain = {"f": "extended reals with NaN", "b": "truth values"}.get(kind, "integers")
     basis = DEFINITION if here.seen else PROPERTIES
-    return Shown(tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries), basis, domain, uses)
+    return Shown(
+        tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries), basis, domain, uses
+    )
 
 
 def _compared(here: Setting, left: Value | Fold, right: Value | Fold, name: str) -> list[Query]:
@@ -271,9 +279,15 @@ def _compared(here: Setting, left: Value | Fold, right: Value | Fold, name: str)
         return [Query(name, (), FALSE)]
     if not (isinstance(left, Fold) and isinstance(right, Fold)):
         return [Query(name, (), here.terms.same(left, right))]
-    if (left.monoid, left.over) != (right.monoid, right.over):
-        return [Query(name, (), FALSE)]
-    found = [Query(f"{name}: each element that is folded", (), here.terms.same(_each(here, left, True), _each(here, right, False)))]
+    if (left.monoid, left.over) != (right.monoid, right.over) or here.cut in left.over:
+        return [Query(f"{name}: all that is folded is on each device", (), FALSE)]
+    found = [
+        Query(
+            f"{name}: each element that is folded",
+            (),
+            here.terms.same(_each(here, left, True), _each(here, right, False)),
+        )
+    ]
     if left.start is not None and right.start is not None:
         found.append(Query(f"{name}: what it starts from", (), here.terms.same(left.start, right.start)))
     return found
@@ -296,7 +310,9 @@ def _of_cut(here: Setting) -> tuple[list[Query], tuple[str, ...]]:
         return [Query("what is cut is folded", (), FALSE)], ()
     if PENDING.get(local.monoid) != result or local.monoid != whole.monoid:
         return [Query("it is folded by what is pending", (), FALSE)], ()
-    queries = [Query("each element that is folded", (), here.terms.same(_each(here, local, True), _each(here, whole, False)))]
+    queries = [
+        Query("each element that is folded", (), here.terms.same(_each(here, local, True), _each(here, whole, False)))
+    ]
     if local.start is None:
         return queries, ("lemma.blocks", "lemma.in-range")
     start = here.scheme.accumulator
@@ -329,15 +345,18 @@ def _of_pieces(here: Setting) -> tuple[list[Query], tuple[str, ...]]:
     if not isinstance(both, Fold):
         goal = terms.same(both, terms.combine(after, one, other))
         return [Query("both together", properties, goal)], ("lemma.devices",)
-    assert isinstance(one, Fold) and isinstance(other, Fold)
+    assert isinstance(one, Fold)
+    assert isinstance(other, Fold)
     left, a, b = _each(here, both, False), _each(here, one, False), _each(here, other, False)
     if _alike(left, a) and _alike(a, b) and both.start is not None:
         rest = terms.function("what is folded", [], here.dtype)()
-        facts = ()
+        facts: tuple[tuple[str, Formula], ...] = ()
         if terms.extended and dtype_class(here.dtype) == "f":
             facts = (("what is folded is finite", extended.is_finite(rest)),)
         made = [terms.combine(fold.monoid, fold.start, rest) for fold in (both, one, other)]
-        return [Query("what it starts from", facts, terms.same(made[0], terms.combine(after, *made[1:])))], ("lemma.devices",)
+        return [Query("what it starts from", facts, terms.same(made[0], terms.combine(after, *made[1:])))], (
+            "lemma.devices",
+        )
     if both.monoid != after:
         return [Query("it is folded by what is pending", (), FALSE)], ()
     queries = [Query("each element that is folded", properties, terms.same(left, terms.combine(after, a, b)))]
@@ -349,7 +368,9 @@ def _of_pieces(here: Setting) -> tuple[list[Query], tuple[str, ...]]:
 
 def _alike(one: Value, other: Value) -> bool:
     if isinstance(one, Pair) or isinstance(other, Pair):
-        return isinstance(one, Pair) and isinstance(other, Pair) and all(a.eq(b) for a, b in zip(one, other, strict=True))
+        return (
+            isinstance(one, Pair) and isinstance(other, Pair) and all(a.eq(b) for a, b in zip(one, other, strict=True))
+        )
     return bool(_simple(one).eq(_simple(other)))
 
 
@@ -394,13 +415,16 @@ def _other(here: Setting) -> str:
 def _monotone(
     here: Setting, kind: str, x: Term, y: Term, one: Term, other: Term, total: bool, antitone: bool, name: str
 ) -> Any:
-    """f of x and of y keep the order of x and y, or turn it; NaN is kept. Where it is not total, f is NaN on the side of
-    a point that the extreme is on."""
+    """f of x and of y keep the order of x and y, or turn it; NaN is kept. Where it is not total, f is NaN on the side
+    of a point that the extreme is on."""
     low, high = (other, one) if antitone else (one, other)
-    yield f"{name} {'turns' if antitone else 'keeps'} the order", And(
-        Implies(And(_below(x, y), *_numbers(one, other)), _below(low, high)),
-        Implies(And(_below(y, x), *_numbers(one, other)), _below(high, low)),
-        Implies(x == y, one == other),
+    yield (
+        f"{name} {'turns' if antitone else 'keeps'} the order",
+        And(
+            Implies(And(_below(x, y), *_numbers(one, other)), _below(low, high)),
+            Implies(And(_below(y, x), *_numbers(one, other)), _below(high, low)),
+            Implies(x == y, one == other),
+        ),
     )
     if x.sort() != extended.sort() or one.sort() != extended.sort():
         return
@@ -410,10 +434,13 @@ def _monotone(
         yield f"{name} of a number is one", And(Implies(nan(one), nan(x)), Implies(nan(other), nan(y)))
     else:
         # what is NaN at one place is NaN everywhere on that side of it
-        first, second = ((x, y) if kind == "min" else (y, x))
-        f, g = ((one, other) if kind == "min" else (other, one))
-        yield f"{name} is NaN on one side of a point", And(
-            Implies(And(_below(first, second), nan(g)), nan(f)), Implies(And(_below(second, first), nan(f)), nan(g))
+        first, second = (x, y) if kind == "min" else (y, x)
+        f, g = (one, other) if kind == "min" else (other, one)
+        yield (
+            f"{name} is NaN on one side of a point",
+            And(
+                Implies(And(_below(first, second), nan(g)), nan(f)), Implies(And(_below(second, first), nan(f)), nan(g))
+            ),
         )
 
 
@@ -428,29 +455,43 @@ def _below(x: Term, y: Term) -> Formula:
 
 
 def obligations(sample: Sample, primitive: Primitive | None = None) -> list[Obligation]:
-    """Every judgment of a sample call that Local allows."""
+    """Every judgment of a sample call that Local allows. What rests on declared properties is run as well."""
     primitive = primitive or TABLE[sample.primitive]
     found = []
-    for number in range(len(primitive.scheme(sample.site).results)):
+    results = len(primitive.scheme(sample.site).results)
+    for number in range(results):
         for judgment in accepted(sample, number, primitive):
-            made = shown(primitive, sample, number, judgment)
-            part = f".{number}" if len(primitive.scheme(sample.site).results) > 1 else ""
+            part = f".{number}" if results > 1 else ""
+            one = Obligation(
+                f"soundness.{sample}{part}.{judgment}",
+                "soundness",
+                f"{sample.primitive} takes {judgment}, and reads back right",
+                cells=judgment.cells,
+            )
+            try:
+                made = shown(primitive, sample, number, judgment)
+            except (IllSorted, TypeError) as error:
+                found.append(replace(one, check=partial(_ill_sorted, str(error))))
+                continue
+            check = None
+            if made.basis == PROPERTIES and runs(sample):
+                check = partial(objection, primitive, sample, number, judgment)
             found.append(
-                Obligation(
-                    f"soundness.{sample}{part}.{judgment}",
-                    "soundness",
-                    f"{sample.primitive}: {judgment}",
-                    partial(_queries, made),
+                replace(
+                    one,
+                    queries=partial(_queries, made),
                     basis=made.basis,
                     domain=made.domain,
                     uses=made.uses,
-                    cells=judgment.cells,
+                    check=check,
                 )
             )
     return found
 
 
+def _ill_sorted(error: str) -> str:
+    return f"its definition counts along a dim that its scheme only passes along ({error})"
+
+
 def _queries(made: Shown) -> Sequence[Query]:
     return made.queries
-
-

@@ -77,7 +77,7 @@ class Terms:
             parts = [Function(f"{name}.{part}", *digits, NUMBERS) for part in ("re", "im")]
             return lambda *at: Pair(*(part(*at) for part in parts))
         found = Function(name, *digits, self.sort(dtype)) if digits else Constant(name, self.sort(dtype))
-        return (lambda *at: found(*at)) if digits else lambda *at: found
+        return found if digits else lambda: found
 
     def same(self, left: Value, right: Value) -> Formula:
         if isinstance(left, Pair) or isinstance(right, Pair):
@@ -125,7 +125,8 @@ class Terms:
             self.facts.append(("digits are divided", And(digit == quotient * by + rest, rest >= 0, rest < by)))
             return quotient, rest
 
-        return self.known(("divided", _key(digit), _key(by)), make)
+        quotient, rest = self.known(("divided", _key(digit), _key(by)), make)
+        return quotient, rest
 
     def mapped(
         self, name: str, count: int, digits: Sequence[Any], function: Callable[..., Sequence[int]]
@@ -142,11 +143,9 @@ class Terms:
     def ranked(self, name: str, digit: Any, size: Any, keys: Sequence[Callable[[Any], Any]], least: bool) -> Any:
         """Any order that depends on the keys alone."""
         said = [key(self._any(name, 0)) for key in keys]
-        order = self.known(
-            ("ranked", name, *map(_key, said), _key(size)), lambda: fresh_function(INTEGERS, INTEGERS)
-        )
+        order = self.known(("ranked", name, *map(_key, said), _key(size)), lambda: fresh_function(INTEGERS, INTEGERS))
         found = order(digit)
-        self.facts.append((f"{name} is an order", And(0 <= found, found < size)))
+        self.facts.append((f"{name} is an order", And(found >= 0, found < size)))
         return found
 
     def extreme(
@@ -162,7 +161,7 @@ class Terms:
         there, digits = self.known(key, make)
         if ("chosen", key) not in self._known:
             self._known["chosen", key] = True
-            within = And(*(And(0 <= digit, digit < size) for digit, size in zip(digits, sizes, strict=True)))
+            within = And(*(And(digit >= 0, digit < size) for digit, size in zip(digits, sizes, strict=True)))
             self.facts.append((f"{name} is in the window", Implies(there, And(within, seen(*digits)[0]))))
         return there, digits
 
@@ -185,7 +184,7 @@ class Terms:
         there, digits = self.known(key, make)
         if ("found", key) not in self._known:
             self._known["found", key] = True
-            within = And(*(And(0 <= digit, digit < size) for digit, size in zip(digits, sizes, strict=True)))
+            within = And(*(And(digit >= 0, digit < size) for digit, size in zip(digits, sizes, strict=True)))
             self.facts.append((f"{name} is found", Implies(there, And(within, holds(*digits)))))
         return there, digits
 
@@ -286,7 +285,7 @@ class _Kept:
 def _is(term: Any, sort: Any) -> bool:
     if not is_term(term):
         return isinstance(term, bool) and sort is TRUTHS
-    return term.sort() == (extended.sort() if isinstance(sort, str) else sort)
+    return bool(term.sort() == (extended.sort() if isinstance(sort, str) else sort))
 
 
 def negated(condition: Any) -> Any:

@@ -15,7 +15,7 @@ from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 from verifier.kernels import plain
 from verifier.proving import extended
 from verifier.proving.terms import Pair, Terms, Value
-from verifier.solver import And, If, Not, Or, ToInteger, ToNumber, is_term, number
+from verifier.solver import And, If, Not, Or, ToInteger, ToNumber, number
 
 
 class _Word(NamedTuple):
@@ -46,7 +46,7 @@ class _Kind(NamedTuple):
 
 
 class Element:
-    """One element, as a kernel sees it: a scalar. looked: the functions that it is made by, of which nothing is known."""
+    """One element, as a kernel sees it: a scalar. looked: the unknown functions that it is made by."""
 
     shape: tuple[int, ...] = ()
     ndim = 0
@@ -60,6 +60,13 @@ class Element:
     @property
     def dtype(self) -> _Kind:
         return _Kind(self.short)
+
+    @property
+    def real_value(self) -> Any:
+        """The value of what is not complex."""
+        if isinstance(self.value, Pair):
+            raise Untraceable
+        return self.value
 
     def of(self, value: Value, short: str = "") -> Element:
         return Element(self.terms, value, short or self.short, self.looked)
@@ -157,14 +164,14 @@ class Element:
     def __ge__(self, other: Any) -> Any:
         return self._ordered(other, strict=False, swap=True)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         one = self.lift(other)
         same = self.terms.same(self.value, one.value)
         if self.terms.extended and dtype_class(self.short) == "f":
             same = And(same, Not(extended.is_nan(self.value)))
         return self.of(same, "bool")
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         return ~(self == other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -202,7 +209,13 @@ class Element:
 
     def astype(self, target: Any) -> Element:
         """Between floats, and from real to complex, the number itself; of integers see `_whole`."""
-        short = "i32" if target is int else target.short if isinstance(target, _Kind | _Word) else SHORT_NAMES.get(str(target), "")
+        short = (
+            "i32"
+            if target is int
+            else target.short
+            if isinstance(target, _Kind | _Word)
+            else SHORT_NAMES.get(str(target), "")
+        )
         if short not in DTYPES:
             raise Untraceable
         before, after = dtype_class(self.short), dtype_class(short)
@@ -218,16 +231,23 @@ class Element:
         """Integers add up modulo 2^k: so one that is cut down, or only read with another sign, is the same one; of an
         order that is so where it is held without loss."""
         narrower = DTYPES[short][1] <= DTYPES[self.short][1]
-        if before in "iu" and after in "iu" and narrower != self.terms.extended and (narrower or before == "u" or after == "i"):
+        if (
+            before in "iu"
+            and after in "iu"
+            and narrower != self.terms.extended
+            and (narrower or before == "u" or after == "i")
+        ):
             return self.of(self.value, short)
         if before == "b" and after in "iu":
             return self.of(If(self.value, self.terms.constant(1, short), self.terms.constant(0, short)), short)
         if self.terms.extended and after == "f" and before in "iu":
             return self.of(extended.real(ToNumber(self.value)), short)
         if before == "b" and after == "f":
-            return self.of(self.terms.where(self.value, self.terms.constant(1, short), self.terms.constant(0, short)), short)
+            return self.of(
+                self.terms.where(self.value, self.terms.constant(1, short), self.terms.constant(0, short)), short
+            )
         if self.terms.extended and before == "u" and after == "b":
-            return self.of(self.value > 0, short)
+            return self.of(self.real_value > 0, short)
         return self.made(f"as {short}", short=short)
 
 
@@ -305,7 +325,7 @@ class _Functions:
             which = which.astype("int32")
         found = cases[-1]
         for position in reversed(range(len(cases) - 1)):
-            value = found.terms.where(which.value <= position, cases[position].value, found.value)
+            value = found.terms.where(which.real_value <= position, cases[position].value, found.value)
             found = found.of(value)
         return found
 
@@ -326,7 +346,13 @@ class _Functions:
             up = And(extended.below(zero, value), value != zero)
             one = If(value == zero, zero, If(up, extended.constant(1.0), extended.constant(-1.0)))
             return x.of(If(extended.is_nan(value), e.nan, one))
-        return x.of(If(value > 0, x.terms.constant(1, x.short), If(value < 0, x.terms.constant(-1, x.short), x.terms.constant(0, x.short))))
+        return x.of(
+            If(
+                value > 0,
+                x.terms.constant(1, x.short),
+                If(value < 0, x.terms.constant(-1, x.short), x.terms.constant(0, x.short)),
+            )
+        )
 
     def floor(self, x: Element) -> Element:
         return self._rounded(x, lambda value: ToNumber(ToInteger(value)), "floor")
@@ -387,8 +413,8 @@ def traced(
         if not isinstance(found, Element):
             raise Untraceable
         value = terms.paired(found.value) if dtype_class(dtype) == "c" else found.value
-        whole = isinstance(value, Pair) == (dtype_class(dtype) == "c")
-        if not whole or (is_term(value) and value.sort() != terms.sort(dtype)):
+        part = value.real if isinstance(value, Pair) else value
+        if isinstance(value, Pair) != (dtype_class(dtype) == "c") or part.sort() != terms.sort(dtype):
             raise Untraceable
         return Traced(value, tuple(looked), seen=True)
     except Untraceable:

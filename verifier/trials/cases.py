@@ -17,7 +17,6 @@ from verifier.devices import Array, numpy_dtype
 from verifier.kernels import compute
 from verifier.samples import NoSample, Sample, samples
 
-
 WORDS: Final = 2
 """How many words of 32 bits a key has, of the generator that the samples are about."""
 
@@ -67,7 +66,7 @@ def numbers(sample: Sample) -> list[int | None]:
     return [*results] if len(said) > 1 else [None]
 
 
-def _runs(sample: Sample) -> bool:
+def runs(sample: Sample) -> bool:
     """Whether there is a function of ours to run: keys are JAX's own."""
     return TABLE[sample.primitive].kernel is not None or sample.primitive in (
         "broadcast_in_dim",
@@ -76,8 +75,8 @@ def _runs(sample: Sample) -> bool:
     )
 
 
-RUN: Final = [sample for sample in every_sample() if _runs(sample)]
-DRAWN: Final = [sample for sample in every_sample() if not _runs(sample)]
+RUN: Final = [sample for sample in every_sample() if runs(sample)]
+DRAWN: Final = [sample for sample in every_sample() if not runs(sample)]
 """The calls that JAX computes, of keys, and of what is drawn from them."""
 
 
@@ -105,6 +104,7 @@ class Case:
         self.near = 0.0 if sample.primitive == "nextafter" else 1e-12
 
     def numpy_dtype(self, position: int) -> np.dtype[Any]:
+        """The dtype of an operand."""
         return numpy_dtype(self.dtypes[position])
 
     def draw(self, position: int, whole: bool = False) -> Any:
@@ -161,13 +161,14 @@ class Case:
     def compute(self, site: Site, operands: list[Array]) -> list[Array]:
         """All results of a call on these operands, which a site is about. Raises `ValueError` or `TypeError` where the
         function is not defined on them."""
-        if _runs(self.sample):
+        if runs(self.sample):
             return compute(self.primitive, site, operands)
         if not _elsewhere:
             raise ValueError(f"there is no function of ours for {self.sample}")
         return _elsewhere[0](self.sample, operands)
 
     def run(self, operands: list[Array]) -> list[Array]:
+        """The results that the case is about, of whole operands."""
         found = self.compute(self.site, operands)
         return found if self.number is None else [found[self.number]]
 

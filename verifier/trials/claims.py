@@ -1,4 +1,5 @@
-"""What a declaration claims of a sample call, in the terms of `verifier.trials.executions`: states of dims, two devices."""
+"""What a declaration claims of a sample call, in the terms of `verifier.trials.executions`: states of dims, two
+devices."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from calculus.primitives.declaration import Primitive
 from calculus.schemes import Indices, Scheme
 from calculus.states import relation_of
 from calculus.types import dtype_class
-from verifier.trials.executions import COUNT, DimState, ignored
 from verifier.samples import Sample
+from verifier.trials.executions import COUNT, DimState, ignored
 
 
 def q_of(primitive: Primitive, sample: Sample, number: int) -> tuple[Scheme, Relation]:

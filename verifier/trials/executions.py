@@ -21,10 +21,10 @@ from calculus.meshes import Axis, Mesh
 from calculus.refusals import Refused
 from calculus.schemes import Shape
 from calculus.types import SHORT_NAMES, ArrayType, array_type
-from verifier.trials.cases import Case
 from verifier.devices import MERGE, Array, devices, place, read_back
 from verifier.kernels import on_blocks
 from verifier.samples import Sample
+from verifier.trials.cases import Case
 
 DimState: TypeAlias = "str | tuple[str, int]"
 

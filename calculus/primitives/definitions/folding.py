@@ -21,7 +21,8 @@ def _cumulated(monoid: str) -> Element:
 
         def term(digit: Digit) -> Term:
             counts = digit >= here if call.parameters["reverse"] else digit <= here
-            return e.where(counts, call.read(0, *(digit if dim == along else call.digit(dim) for dim in range(rank))), e.identity(monoid, call.result))
+            there = call.read(0, *(digit if dim == along else call.digit(dim) for dim in range(rank)))
+            return e.where(counts, there, e.identity(monoid, call.result))
 
         return Fold(monoid, (factor,), term)
 
@@ -60,12 +61,18 @@ def _scaled(e: Arithmetic, call: Call) -> Fold:
                 if factor not in at:  # a block of the factor that the operand has here
                     (whole,) = call.scheme.operands[position - 2][dim]
                     each = int(str(call.scheme.sizes[whole])) // int(str(call.scheme.sizes[factor]))
-                    (own[factor],) = e.mapped(f"block{factor}", 1, [at[whole]], lambda digit, each=each: [digit // each])
+                    (own[factor],) = e.mapped(
+                        f"block{factor}", 1, [at[whole]], lambda digit, each=each: [digit // each]
+                    )
             one = array({**at, **own})
             found = one if found is None else e.combine("prod", found, one)
         return found
 
     return Fold("sum", tuple(over), term)
+
+
+def _block(each: int, digit: int) -> tuple[int]:
+    return (digit // each,)
 
 
 _REDUCTIONS: Final = ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor")

@@ -87,7 +87,8 @@ def _rev(e: Arithmetic, call: Call) -> Term:
     turned = integers(call.parameters, "dimensions")
     rank = len(call.scheme.operands[0])
     return call.read(
-        0, *(call.arrays[0].size(dim) - 1 - call.digit(dim) if dim in turned else call.digit(dim) for dim in range(rank))
+        0,
+        *(call.arrays[0].size(dim) - 1 - call.digit(dim) if dim in turned else call.digit(dim) for dim in range(rank)),
     )
 
 

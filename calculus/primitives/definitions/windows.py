@@ -141,7 +141,11 @@ def _scatter_chosen(e: Arithmetic, call: Call) -> Term | Fold:
         greatest = str(call.parameters["select_prim"]) == "ge"
         there, chosen = e.extreme("window", windows.reach(), greatest, seen)
         conditions, place = windows.seen(at, chosen)
-        here = [place[factor] == call.digits[factor] for factor in place if factor not in at or place[factor] is not at[factor]]
+        here = [
+            place[factor] == call.digits[factor]
+            for factor in place
+            if factor not in at or place[factor] is not at[factor]
+        ]
         return e.where(e.all([there, *conditions, *here]), call.arrays[0](at), e.identity("sum", call.result))
 
     return Fold("max" if call.result == "bool" else "sum", tuple(over), term) if over else term()
