@@ -131,9 +131,10 @@ def script(query: Query) -> str:
     for _, formula in query.hypotheses:
         solver.add(formula)
     solver.add(query.goal if query.possible else z3.Not(query.goal))
+    text = solver.to_smt2().replace("; benchmark generated from python API\n(set-info :status unknown)\n", "")
     named = "".join(f"; hypothesis {name}\n" for name, _ in query.hypotheses)
     expected = "sat" if query.possible else "unsat"
-    return f"; {query.name}\n{named}(set-logic ALL)\n(set-info :status {expected})\n{solver.to_smt2()}"
+    return f"; {query.name}\n{named}(set-logic ALL)\n(set-info :status {expected})\n{text}"
 
 
 def conjunction(formulas: Sequence[Formula]) -> Formula:

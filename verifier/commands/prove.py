@@ -145,9 +145,8 @@ def _print(rows: list[Row], verbose: bool) -> None:
     if total:
         parts = [f"{100 * count / total:.1f} % {status}" for status, count in counts["cells"].items()]
         say(f"{total:,} cells (operand states, N and R told apart): {', '.join(parts)}")
-    say(
-        f"{len(rows):,} obligations, {sum(row.queries for row in rows):,} queries, {counts['milliseconds'] / 1000:.1f} s"
-    )
+    queries, seconds = sum(row.queries for row in rows), counts["milliseconds"] / 1000
+    say(f"{len(rows):,} obligations, {queries:,} queries, {seconds:.1f} s of work")
 
 
 def _list(as_data: bool) -> None:

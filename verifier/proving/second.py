@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any, Final
 
 from verifier.proving.suite import Piece, named, obligations
@@ -26,13 +27,20 @@ def asked(chosen: Sequence[Piece], names: Sequence[str], jobs: int) -> dict[str,
         raise NoSecondSolver("the second solver, cvc5, is not installed") from None
     counts: Counter[str] = Counter()
     contradictions: list[str] = []
-    with ProcessPoolExecutor(jobs) as pool:
-        for words in pool.map(_piece, chosen, [tuple(names)] * len(chosen)):
-            for name, word in words:
-                counts[word] += 1
-                if word == "contradicts":
-                    contradictions.append(name)
+    for words in _each(chosen, tuple(names), jobs):
+        for name, word in words:
+            counts[word] += 1
+            if word == "contradicts":
+                contradictions.append(name)
     return {"counts": dict(counts), "contradictions": contradictions}
+
+
+def _each(chosen: Sequence[Piece], names: tuple[str, ...], jobs: int) -> Iterator[list[tuple[str, str]]]:
+    if jobs == 1 or len(chosen) == 1:
+        yield from (_piece(piece, names) for piece in chosen)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_piece, chosen, [names] * len(chosen))
 
 
 def _piece(piece: Piece, names: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -60,7 +68,6 @@ def _answer(text: str) -> str:
 
     solver = cvc5.Solver()
     solver.setOption("tlimit-per", str(PATIENCE))
-    solver.setOption("nl-cov", "true")
     parser = cvc5.InputParser(solver)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "query")
     symbols = parser.getSymbolManager()

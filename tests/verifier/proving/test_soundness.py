@@ -12,7 +12,7 @@ from verifier.proving.lemmas import LEMMAS
 from verifier.proving.obligations import DEFINITION, PROPERTIES, REFUTED, Obligation, Outcome, discharge
 from verifier.proving.soundness import obligations
 from verifier.samples import samples
-from verifier.solver import Integer, Query
+from verifier.solver import Integer, Query, decide
 
 
 def outcomes(name: str, **changed: Any) -> list[Outcome]:
@@ -92,9 +92,8 @@ def test_lemmas_hold_and_need_what_they_suppose(lemma: Obligation) -> None:
     assert discharge(lemma).status == DEFINITION
     for query in lemma.queries():
         for name, _ in query.hypotheses:
-            without = query.without(name)
-            outcome = discharge(replace(lemma, queries=lambda without=without: [without]))
-            assert outcome.status == REFUTED or name in ("a device", "nothing"), f"{query.name} needs no {name}"
+            said = decide(query.without(name)).verdict
+            assert said == "refuted" or name in ("a device", "nothing"), f"{query.name} needs no {name}"
 
 
 def test_a_contradiction_proves_nothing() -> None:
