@@ -32,7 +32,7 @@ DOORS = {
     "z3": ("verifier/solver.py",),
     "cvc5": ("verifier/proving/second.py",),
     "jax": ("verifier/with_jax/",),
-    "ml_dtypes": ("verifier/execution/",),
+    "ml_dtypes": ("verifier/execution/", "verifier/trials/cases.py"),
     "jaxlib": ("verifier/with_jax/",),
     "hypothesis": ("verifier/generate.py",),
     "click": ("verifier/cli.py", "verifier/commands/"),
