@@ -194,7 +194,7 @@ def _replicated() -> Sequence[Query]:
     case = _Case()
     replicated: Named = (REPLICATED, case.state == case.states["N"])
     n, size = devices(), array_bytes()
-    share = (as_number(n) - 1) / as_number(n) * size
+    share = (as_number(n) - 1) * size / as_number(n)
     return (
         Query(
             "it is free",

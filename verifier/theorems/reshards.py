@@ -4,14 +4,14 @@ between the cotangents' types."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import islice, permutations, product
 from typing import Final
 
 from calculus.communication import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, move
 from calculus.cotangents import cotangent
 from calculus.meshes import Axis, Mesh
-from calculus.types import ArrayType
-from verifier.proving.obligations import Obligation
+from calculus.types import ArrayType, array_type
+from verifier.proving.obligations import TESTED, Obligation
 from verifier.solver import (
     INTEGERS,
     NUMBERS,
@@ -229,6 +229,39 @@ def _written_back() -> str:
     return ""
 
 
+_STRIDE: Final = 101
+"""Of all triples of types one in so many is executed."""
+
+
+def _executed() -> str:
+    """Two reshards, one after the other, on four devices along two axes, between types of all kinds: what devices hold
+    in the end reads back as the value, and what was sent is what the calculus derived."""
+    from calculus.programs import Equation, Parameters, Program
+    from verifier.execution.run import run
+
+    mesh = Mesh((Axis("X", 2), Axis("Y", 2)))
+    for source, between, target in islice(product(_on_two_axes(), repeat=3), 0, None, _STRIDE):
+        first = Equation("reshard", Parameters(()), ("x",), ("y",), (between,))
+        second = Equation("reshard", Parameters(()), ("y",), ("z",), (target,))
+        outcome = run(Program((), (), ("x",), (source,), (first, second), ("z",)), [mesh])
+        if not outcome.equal:
+            return f"{source} → {between} → {target}: {outcome.problems[0].message}"
+    return ""
+
+
+def _on_two_axes() -> list[ArrayType]:
+    """The types of an array of two dims along two axes; an axis that it is not cut on may be N or U."""
+    found = {
+        array_type(
+            "f32", (4, 4), tuple(tuple(axis for axis, dim in places if dim == at) for at in (0, 1)),
+            (), tuple(sorted(axis for axis, dim in places if dim == "U")),
+        )
+        for pair in product(("N", "U", 0, 1), repeat=2)
+        for places in permutations(zip("XY", pair, strict=True))
+    }  # fmt: skip
+    return sorted(found, key=str)
+
+
 def obligations() -> tuple[Obligation, ...]:
     """What is checked."""
     return (
@@ -237,6 +270,10 @@ def obligations() -> tuple[Obligation, ...]:
             uses=("cotangents.chain", "sums.owner"), domain="any arithmetic",
         ),
         Obligation("reshards.compose", NAME, "A → B → C reads back as A → C", _composed, domain="any arithmetic"),
+        Obligation(
+            "reshards.executed", NAME, "A → B → C on two axes keeps the value, and sends what is said", check=_executed,
+            basis=TESTED,
+        ),
         Obligation(
             "reshards.triangle", NAME, "wire(A → C) ≤ wire(A → B) + wire(B → C) along an axis, for every n and payload",
             _triangle,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from calculus.meshes import Mesh
 from calculus.primitives import TABLE
 from calculus.types import ArrayType, Type, array_type
 from verifier.devices import Array
+from verifier.execution.machine import Machine
 from verifier.proving.obligations import BOUNDED, DEFINITION, PROPERTIES, TESTED, Obligation, Outcome, discharge
 from verifier.solver import Query, decide
 from verifier.theorems import (
@@ -209,6 +211,18 @@ def test_a_pairing_that_counts_every_copy_is_refuted(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(programs, "pairing", everywhere)
     refuted("adjointness.programs")
+
+
+def test_blocks_in_another_order_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that hold each other's blocks in the end."""
+    right = Machine.run
+
+    def turned(self: Machine, *given: Any, **named: Any) -> Any:
+        found = right(self, *given, **named)
+        return found if self.whole else [one[::-1] if isinstance(one, list) else one for one in found]
+
+    monkeypatch.setattr(Machine, "run", turned)
+    refuted("reshards.executed")
 
 
 def test_an_obligation_of_nothing_is_open() -> None:
