@@ -24,6 +24,7 @@ from verifier.backward_agreement import compare
 from verifier.functions import FunctionReport
 from verifier.report import Report, as_json
 from verifier.texts import check_text
+from verifier.ways import EQUAL, Job, job_of, run_all
 from verifier.with_jax.convert import convert
 from verifier.with_jax.trace import trace
 
@@ -286,3 +287,13 @@ def test_tokens_go_to_experts_and_back() -> None:
     """Two all-to-alls forward, two backward, of 8 experts' capacity of 512 tokens of 1024 float32."""
     moves = {key: count for key, count in rows("mixture_of_experts:train_step").items() if key[0] == "all-to-all"}
     assert moves == {("all-to-all", ("expert",), 4 * 8 * 512 * 1024, 1): 4}
+
+
+@pytest.mark.parametrize("name", ["microbatches__summed_each_time", "ring_attention__train_step"])
+def test_it_runs_small_forward_and_backward(name: str) -> None:
+    """Whole and per device; JAX beside it is for the command, with `--jax`."""
+    job = job_of(f"tests.examples.small:{name}", [])
+    assert isinstance(job, Job)
+    (found,) = run_all([job], backward=True).found
+    assert [(way.ours, way.why) for way in found.ways] == [(EQUAL, "")] * 2
+    assert all(way.devices == 8 and way.collectives for way in found.ways)

@@ -49,8 +49,12 @@ def run(*words: str) -> tuple[int, Any]:
 @pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="the texts are those of the newer release")
 def test_jax_agrees_forward_and_backward() -> None:
     names = (*SHORT, *NOT_HERE, *NOT_ASKED)
-    code, found = run(*(str(PRINTED[name]) for name in names), "--backward", "--jax")
+    function = "tests.examples.small:loss__loss_and_arguments"
+    code, found = run(*(str(PRINTED[name]) for name in names), function, "--backward", "--jax")
     assert code == 0
+    example = found.pop()
+    assert [example[way][who] for way in (FORWARD, BACKWARD) for who in ("runs", "jax")] == [EQUAL] * 4
+    assert example[FORWARD]["collectives"] > 0
     for name, one in zip(names, found, strict=True):
         forward, backward = one[FORWARD], one[BACKWARD]
         ours, _ = NOT_HERE.get(name, ("", ""))

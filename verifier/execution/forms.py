@@ -238,6 +238,28 @@ def _broadcast_from(machine: Machine, step: Step, operands: Sequence[Value], fra
     return [manual.broadcast_from(blocks, sources, frame.grid, axes)]
 
 
+def _send(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame) -> list[Value]:
+    """The token is what is on its way."""
+    blocks = machine.blocks(operands[0], step)
+    for place, collective in machine.slots(step):
+        machine.account.ran(place, collective, blocks[0].nbytes)
+    return [manual.sent(step.equation.parameters, blocks, frame.grid)]
+
+
+def _receive(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame) -> list[Value]:
+    for place, collective in machine.slots(step):
+        machine.account.ran(place, collective, 0)
+    return [machine.blocks(operands[0], step)]
+
+
+def _ragged(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame) -> list[Value]:
+    axes = names(step.equation.parameters["axis_name"], "axis_name")
+    found, size = manual.ragged([machine.blocks(value, step) for value in operands], frame.grid, axes)
+    for place, collective in machine.slots(step):
+        machine.account.ran(place, collective, size)
+    return [found]
+
+
 _HANDLERS: Final[dict[str, Handler]] = {
     **{name: _call for name, rule in FORMS.items() if rule is call_rule},
     **{name: _passed_on for name, rule in FORMS.items() if rule is identity_rule},
@@ -260,5 +282,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "dimension_size": _size,
     "platform_index": _first_platform,
     "pbroadcast_dynamic": _broadcast_from,
+    "psend": _send,
+    "precv": _receive,
+    "ragged_all_to_all": _ragged,
     **cells.HANDLERS,
 }

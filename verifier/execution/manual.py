@@ -106,3 +106,35 @@ def broadcast_from(blocks: Blocks, sources: Blocks, grid: Grid, axes: Axes) -> B
         for number in group:
             found[number] = blocks[group[named.copy().pop()]]
     return found
+
+
+def sent(parameters: Parameters, blocks: Blocks, grid: Grid) -> Blocks:
+    """What each device receives of what each sends; zeros where nobody sends to it."""
+    found: Blocks = list(blocks)
+    for group in grid.groups(names(parameters["axis_name"], "axis_name")):
+        for number, block in zip(group, _permuted(parameters, [blocks[one] for one in group]), strict=True):
+            found[number] = block
+    return found
+
+
+def ragged(operands: Sequence[Blocks], grid: Grid, axes: Axes) -> tuple[Blocks, int]:
+    """The targets with the rows that devices send each other put in, and the most bytes that a device sends.
+
+    operands: rows, targets; and a number for each device of the group: where its rows begin, how many they are, where
+    they go in its target, and how many it is to receive. Raises `CannotRun` where the numbers do not fit.
+    """
+    rows, targets, starts, counts, places, awaited = operands
+    found = [block.copy() for block in targets]
+    most = 0
+    for group in grid.groups(axes):
+        for at, source in enumerate(group):
+            size = 0
+            for to, target in enumerate(group):
+                begin, count, place = (int(one[source][to]) for one in (starts, counts, places))
+                ends = begin + count <= len(rows[source]) and place + count <= len(found[target])
+                if min(begin, count, place) < 0 or not ends or count != int(awaited[target][at]):
+                    raise CannotRun("rows are sent from or to where there are none, or not as many as are awaited")
+                found[target][place : place + count] = rows[source][begin : begin + count]
+                size += rows[source][begin : begin + count].nbytes
+            most = max(most, size)
+    return found, most

@@ -281,7 +281,7 @@ def _with_vjp(function: Callable[..., Any], wrt: Sequence[int], count: int) -> C
         def of(*moving: Any) -> Any:
             for place, value in zip(wrt, moving, strict=True):
                 arrays[place] = value
-            return function(*arrays)
+            return tuple(function(*arrays))
 
         results, back = jax.vjp(of, *(arrays[place] for place in wrt))
         moves = [jax.numpy.issubdtype(result.dtype, jax.numpy.inexact) for result in results]
