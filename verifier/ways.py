@@ -80,7 +80,7 @@ def job_of(file: str, meshes: list[Mesh], otherwise: list[Mesh] | None = None) -
     from verifier.factories import is_target
     from verifier.functions import FunctionReport
 
-    if not meshes and otherwise and (is_target(file) or _open(file)):
+    if not meshes and otherwise and not is_target(file) and _open(file):
         meshes = otherwise
     report, text = function_report(file, meshes) if is_target(file) else file_report(file, meshes)
     if report.verdict != "ok":
