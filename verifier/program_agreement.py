@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import re
 import tempfile
 import time
 from collections import Counter
@@ -32,6 +33,10 @@ PATIENCE: Final = 300.0
 """Seconds after which a process that says nothing is ended."""
 TRIALS: Final = 12
 """The most processes that are spent on making a program smaller that ends them."""
+
+
+_FATAL: Final = re.compile(r"Check failed|ERROR|^F\d{4} ")
+"""In the line with which a compiler ends its process."""
 
 
 class Lost(Exception):
@@ -86,7 +91,7 @@ class Worker:
 
     def _last_words(self) -> str:
         lines = Path(self._errors.name).read_text(encoding="utf-8", errors="replace").splitlines()
-        said = next((line for line in lines if "Check failed" in line or "ERROR" in line), lines[-1] if lines else "")
+        said = next((line for line in lines if _FATAL.search(line)), lines[-1] if lines else "")
         return f"exit status {self.process.exitcode}: {said.strip()[:300]}"
 
     def end(self) -> None:

@@ -225,9 +225,9 @@ def run_all(
                 try:
                     ways = worker.result()
                 except Lost as lost:
-                    ways, worker = _alone(job, seed, backward), None
-                    for way in ways:
-                        way.jax, way.says = DIFFERENT, f"its process ended: {lost}"
+                    ways, version = _alone(job, seed, backward), worker.version
+                    worker = None
+                    _died(ways, job, version, str(lost))
                 found.found.append(Ways(job.name, ways))
                 found.version = worker.version if worker is not None else found.version
             else:
@@ -237,6 +237,19 @@ def run_all(
             worker.end()
     found.seconds = time.monotonic() - started
     return found
+
+
+def _died(ways: Sequence[Way], job: Job, version: str, message: str) -> None:
+    """JAX has ended its process, by an entry of the ledger or not."""
+    from verifier.findings import DIES, Finding
+    from verifier.ledger import ledger
+
+    program = job.program or Program((), (), (), (), (), ())
+    finding = Finding(DIES, message, program, job.meshes[0] if job.meshes else Mesh(()))
+    entries = (entry for entry in ledger() if version in entry.versions)
+    entry = next((entry.number for entry in entries if entry.shows(finding)), 0)
+    for way in ways:
+        way.jax, way.entry, way.says = LEDGER if entry else DIFFERENT, entry, f"its process ends: {message}"
 
 
 def _alone(job: Job, seed: int, backward: bool) -> list[Way]:

@@ -6,13 +6,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jax
 import pytest
 from click.testing import CliRunner
 
+from grammar.read import read
 from verifier.cli import main
-from verifier.ways import BACKWARD, DIFFERENT, EQUAL, FORWARD, LEDGER, NONE, NOT_RUN, Runs, Way, Ways, lines
+from verifier.program_agreement import Lost
+from verifier.ways import (
+    BACKWARD,
+    DIFFERENT,
+    EQUAL,
+    FORWARD,
+    LEDGER,
+    NONE,
+    NOT_RUN,
+    Job,
+    Runs,
+    Way,
+    Ways,
+    lines,
+    run_all,
+)
 
 CORPUS = Path(__file__).parents[1] / "golden" / "corpus"
 PRINTED = {path.name.partition(".")[0]: path for path in sorted(CORPUS.glob("*.jaxpr"))}
@@ -100,3 +117,13 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path) -> None:
         words = ["run", str(PRINTED["feat_consts"]), "--meshes", str(file), "--backward"]
         found = CliRunner().invoke(main, words, prog_name="shardproof")
         assert (found.exit_code, message in found.output) == (2, True), found.output
+
+
+def test_a_death_of_jax_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for message, jax_says in (("Invalid binary instruction opcode copy", LEDGER), ("Segmentation fault", DIFFERENT)):
+        worker = mock.Mock(version="0.12.0.1")
+        worker.result.side_effect = Lost(f"exit status -6: {message}")
+        monkeypatch.setattr("verifier.program_agreement.Worker", lambda *given, worker=worker: worker)
+        text = read("{ lambda ; a:f32[4]. let b:f32[4] = neg a in (b,) }")
+        (found,) = run_all([Job("a", text.program, ())], with_jax=True).found
+        assert [(way.ours, way.jax, message in way.says) for way in found.ways] == [(EQUAL, jax_says, True)]
