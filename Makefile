@@ -9,7 +9,7 @@ BIN = $(VENV)/bin
 SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench mutate fuzz set-up format clean readme differences
+.PHONY: help demo test check bench prove mutate fuzz set-up format clean readme differences
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ check: ## format, lint, types, tests
 bench: ## microseconds per equation: readers, checker, and JAX's own checker
 	@$(SET_UP) full
 	@$(BIN)/python -m bench
+
+prove: ## prove every rule and theorem anew
+	@$(SET_UP) full
+	@$(BIN)/shardproof prove --fresh
 
 mutate: ## make every declaration wrong in every way, and see whether a law objects
 	@$(SET_UP) full

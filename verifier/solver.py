@@ -56,8 +56,10 @@ is_term = z3.is_expr
 IllSorted = z3.Z3Exception
 VERSION: Final = str(z3.get_version_string())
 
-PATIENCE: Final = 10_000
-"""Milliseconds that one query may take."""
+WORK: Final = 20_000_000
+"""What one query may cost, in the solver's own count of its steps: so no machine is too slow for a proof."""
+PATIENCE: Final = 120_000
+"""Milliseconds that one query may take, where it counts no steps."""
 
 
 class Query(NamedTuple):
@@ -98,6 +100,7 @@ def decide(query: Query, *, core: bool = False) -> Answer:
     start = perf_counter()
     solver = z3.Solver()
     solver.set("timeout", PATIENCE)
+    solver.set("rlimit", WORK)
     for name, formula in query.hypotheses:
         if core:
             solver.assert_and_track(formula, name)

@@ -33,6 +33,8 @@ def say(text: str) -> None:
               help="Write each query as SMT-LIB 2 into a folder, for another solver.")  # fmt: skip
 @click.option("--solver", type=click.Choice(["z3", "both"]), default="z3", show_default=True,
               help="both: cvc5 (an extra, shardproof[cvc5]) answers the same queries, by itself.")  # fmt: skip
+@click.option("--rule", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Prove the declarations of a file of one's own, and judge what it claims.")  # fmt: skip
 @click.option("--fresh", is_flag=True, help="Prove anew what was proved before and has not changed.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes. By default one for each processor.")
 @click.option("--verbose", "-v", is_flag=True, help="Print every obligation.")
@@ -40,7 +42,7 @@ def say(text: str) -> None:
 @click.pass_context
 def prove(
     ctx: click.Context, names: tuple[str, ...], listed: bool, without: str | None, smtlib: Path | None, solver: str,
-    fresh: bool, jobs: int | None, verbose: bool, as_data: bool,
+    rule: Path | None, fresh: bool, jobs: int | None, verbose: bool, as_data: bool,
 ) -> None:  # fmt: skip
     """Prove the rules, the transposes and the prices, for every mesh size, rank and dim size.
 
@@ -65,6 +67,10 @@ def prove(
       open                      the solver does not know
       refuted                   wrong: the counterexample is printed
 
+    --rule FILE takes declarations of one's own (PRIMITIVES, as in the files that [tool.shardproof] rules names) and,
+    optionally, CLAIMS such as "gelu f32[4]{U:X} -> f32[4]{U:X}". It says which typings are proved, which claims are
+    refuted, with what devices hold, and which sound typings the declaration leaves out (proofs/your-own-rule.md).
+
     Results are kept by the content of declarations and prover, so what has not changed is not proved twice.
 
     \b
@@ -77,13 +83,15 @@ def prove(
     if listed:
         _list(as_data)
         return
+    if rule is not None:
+        ctx.exit(_rule(rule, as_data))
     chosen = suite.matching(names)
     missing = [name for name in names if not suite.matching([name])]
     if missing:
         raise Misused(f"nothing is called {missing[0]}: names are printed by `shardproof prove --list` and `prove -v`")
     if without is not None:
         if not names:
-            raise Misused("--without needs the NAME of what has that hypothesis, as in `prove forced --without ...`")
+            raise Misused("--without needs the NAME of what has that hypothesis: prove forced --without ...")
         ctx.exit(_without(chosen, names, without, as_data))
     if smtlib is not None:
         _write(chosen, names, smtlib)
@@ -197,6 +205,48 @@ def _without(chosen: list[Piece], names: tuple[str, ...], hypothesis: str, as_da
             for name, value in answer.model:
                 say(f"    {name} = {value}")
     return 0 if any(answer.verdict == "refuted" for _, _, answer in found) else 1
+
+
+def _rule(path: Path, as_data: bool) -> int:
+    """1 where something is refuted."""
+    from verifier.proving.rules import REFUTED, prove_rules
+    from verifier.rules_files import BadRules
+
+    try:
+        found = prove_rules(path)
+    except BadRules as error:
+        raise Misused(str(error)) from None
+    if as_data:
+        said = [
+            {
+                "primitive": one.name,
+                "obligations": [
+                    {"name": each.obligation.name, "status": each.status, "domain": each.obligation.domain,
+                     "milliseconds": each.milliseconds, "objection": each.objection} for each in one.outcomes
+                ],
+                "claims": [claim._asdict() for claim in one.claims],
+                "left_out": list(one.left_out),
+            }
+            for one in found
+        ]  # fmt: skip
+        say(json.dumps(said, indent=2))
+    for one in found if not as_data else []:
+        say(f"{one.name}: {len(one.outcomes)} typings")
+        for each in one.outcomes:
+            typing = each.obligation.says.partition(" takes ")[2].partition(",")[0]
+            say(f"  {each.status}: {typing} ({each.obligation.domain})")
+            if not each.holds:
+                say(f"    {each.objection}")
+        for claim in one.claims:
+            say(f"  claim {claim.verdict}: {claim.text}{f': {claim.because}' if claim.because else ''}")
+            for line in claim.blocks:
+                say(f"    {line}")
+        for line in one.left_out:
+            say(f"  sound, and left out: {line}")
+        if not one.can_run:
+            say("  without a kernel nothing is run: what is left out is not looked for")
+    wrong = any(not each.holds for one in found for each in one.outcomes)
+    return 1 if wrong or any(claim.verdict == REFUTED for one in found for claim in one.claims) else 0
 
 
 def _write(chosen: list[Piece], names: tuple[str, ...], folder: Path) -> None:

@@ -80,6 +80,13 @@ def _refused(primitive: Primitive, sample: Sample) -> str:
     return f"no run refutes {', '.join(missing[:3])}" if missing else ""
 
 
+def said_of(state: DimState) -> str:
+    """A state of dims in words."""
+    if isinstance(state, tuple):
+        return f"sharded on dim {state[1]}"
+    return {"C": "copy", "U": "unreduced", "Umax": "unreduced max", "Umin": "unreduced min"}[state]
+
+
 def unsound_unrefuted(primitive: Primitive, sample: Sample) -> tuple[int, list[str]]:
     """How many judgments are refused as unsound, of one call; and those of which no run reads back wrong, though the
     states say something that anyone could want (`arguable`)."""
@@ -109,7 +116,7 @@ def unsound_unrefuted(primitive: Primitive, sample: Sample) -> tuple[int, list[s
             execution.random = np.random.default_rng(zlib.crc32(repr(given).encode()))
             left = [list(refused) if one == number else [] for one in range(len(execution.results))]
             missing += [
-                f"{given} -> {state}"
+                f"({', '.join(map(said_of, given))}) -> {said_of(state)}"
                 for state in execution.sound(given, left)[number]
                 if confirmed(sample, number, given, state)
             ]

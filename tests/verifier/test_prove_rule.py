@@ -1,0 +1,75 @@
+"""`shardproof prove --rule`: the tutorial does what it says, and files that are wrong say where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from calculus.primitives import TABLE
+from verifier.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "proofs" / "your-own-rule.md"
+
+
+def prove(path: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["prove", "--rule", str(path), *arguments])
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("rules") / "products.py"
+    path.write_text(PAGE.read_text().split("```python\n")[1].split("```")[0])
+    found = prove(path, "--json")
+    assert found.exit_code == 1, found.output
+    return {one["primitive"]: one for one in json.loads(found.output)}
+
+
+def test_the_right_rule_is_proved(said: dict[str, Any]) -> None:
+    statuses = {one["status"] for one in said["twice_product"]["obligations"]}
+    assert statuses == {"proved from definition"}
+    assert said["twice_product"]["left_out"] == []
+
+
+def test_claims_are_judged(said: dict[str, Any]) -> None:
+    claims = said["twice_product"]["claims"]
+    assert [one["verdict"] for one in claims] == ["proved", "one-way", "refuted"]
+    assert "is read back" in claims[2]["because"]
+    assert [line.partition(" holds")[0] for line in claims[2]["blocks"]] == ["device X=0", "device X=1"]
+
+
+def test_the_wrong_rule_is_refuted(said: dict[str, Any]) -> None:
+    wrong = [one for one in said["wrong_product"]["obligations"] if one["status"] == "refuted"]
+    assert wrong
+    assert all("unreduced_unreduced" in one["name"] for one in wrong)
+
+
+def test_what_is_left_out_is_named(said: dict[str, Any]) -> None:
+    assert {one["status"] for one in said["shy_product"]["obligations"]} == {"proved from definition"}
+    assert said["shy_product"]["left_out"] == ["(copy, unreduced) -> unreduced"]
+
+
+def test_the_table_is_left_as_it_was(said: dict[str, Any]) -> None:
+    assert not set(said) & set(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("PRIMITIVES = [", "SyntaxError"),
+        ("x = 1", "defines no PRIMITIVES"),
+        ("PRIMITIVES = []\nCLAIMS = ['mine f32[4] -> f32[4]']", "mine"),
+        ("PRIMITIVES = []\nCLAIMS = ['mine f32[4']", "f32[4"),
+        ("PRIMITIVES = []\nCLAIMS = ['mine f32[4]']", "is no claim"),
+    ],
+)
+def test_a_file_that_is_wrong_says_where(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "rules.py"
+    path.write_text(text)
+    found = prove(path)
+    assert found.exit_code == 2
+    assert named in found.output
+    assert "Traceback" not in found.output

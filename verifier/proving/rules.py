@@ -1,0 +1,241 @@
+"""Rules of one's own: what of a declaration is proved, which claims are refuted, and which sound typings it leaves out.
+
+# gelu.py
+from calculus.primitives.declaration import Primitive, same_dtype
+from calculus.primitives.elementwise import aligned
+
+def kernel(np, parameters, x):
+    return x / (1 + np.exp(-1.702 * x))
+
+PRIMITIVES = [Primitive("gelu", ("x",), "/ x", aligned, same_dtype, kernel=kernel)]
+CLAIMS = ["gelu f32[4@X] -> f32[4@X]", "gelu f32[4]{U:X} -> f32[4]{U:X}"]  # optional: behaviour that is claimed
+CALLS = {"gelu": ["f32[4,8]"]}                                             # optional: operands of a call
+"""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from calculus.meshes import Axis, Mesh
+from calculus.primitives import TABLE
+from calculus.primitives.declaration import Primitive, Site
+from calculus.primitives.elementwise import aligned
+from calculus.programs import Parameters
+from calculus.refusals import Refused
+from calculus.types import ArrayType, array_type
+from grammar.read import read_type
+from verifier.devices import NotAFamily, devices, numpy_dtype, part, place, read_back
+from verifier.kernels import compute, on_blocks
+from verifier.proving.judgments import Judgment, accepted, of_declaration
+from verifier.proving.obligations import Outcome, discharge
+from verifier.proving.soundness import obligations
+from verifier.proving.tried import unsound_unrefuted
+from verifier.rules_files import BadRules, declared
+from verifier.samples import Sample
+
+PROVED, REFUTED, ONE_WAY, LEFT_OUT = "proved", "refuted", "one-way", "not declared"
+_LARGEST: Final = (1, 2, 4, 8)
+"""The largest numbers that a counterexample is looked for with, one after the other: the first is small."""
+
+
+class Claim(NamedTuple):
+    """One claimed behaviour, and what came of it. because: a sentence. blocks: of a counterexample, what devices hold,
+    line by line."""
+
+    text: str
+    verdict: str
+    because: str = ""
+    blocks: tuple[str, ...] = ()
+
+
+class Proven(NamedTuple):
+    """What came of one declaration. outcomes: of each typing that it allows. left_out: typings of the runs that read
+    back right every time, and that it does not allow."""
+
+    name: str
+    outcomes: tuple[Outcome, ...]
+    claims: tuple[Claim, ...]
+    left_out: tuple[str, ...]
+    can_run: bool
+
+
+def prove_rules(path: Path) -> list[Proven]:
+    """Each declaration of a file. Raises `BadRules`."""
+    primitives = declared(path)
+    said = runpy.run_path(str(path))
+    claims = [_parsed(path, text) for text in said.get("CLAIMS", ())]
+    calls: dict[str, list[str]] = dict(said.get("CALLS", {}))
+    names = {primitive.name for primitive in primitives}
+    for name, *_ in claims:
+        if name not in names:
+            raise BadRules(f"{path}: CLAIMS speaks of {name}, which PRIMITIVES does not declare")
+    found = []
+    for primitive in primitives:
+        own = [(types, text) for name, types, text in claims if name == primitive.name]
+        shadowed = TABLE.get(primitive.name)
+        TABLE[primitive.name] = primitive
+        try:
+            found.append(_proven(path, primitive, own, calls.get(primitive.name, [])))
+        except Refused as refused:
+            raise BadRules(f"{path}: {primitive.name}: {refused.refusal.message}: {refused.refusal.because}") from None
+        finally:
+            if shadowed is None:
+                del TABLE[primitive.name]
+            else:
+                TABLE[primitive.name] = shadowed
+    return found
+
+
+def _parsed(path: Path, text: str) -> tuple[str, list[ArrayType], str]:
+    name, _, types = str(text).partition(" ")
+    words = types.replace("->", " ").split()
+    found = [_type(path, word) for word in words]
+    if "->" not in types or not found:
+        raise BadRules(
+            f"{path}: {text!r} is no claim; write one as in 'mul f32[8]{{U:X}} f32[8]{{R:X}} -> f32[8]{{U:X}}'"
+        )
+    return name, found, str(text)
+
+
+def _type(path: Path, text: str) -> ArrayType:
+    try:
+        found = read_type(text)
+    except Refused as error:
+        raise BadRules(f"{path}: {text!r} is no type: {error.refusal.message}") from None
+    if not isinstance(found, ArrayType):
+        raise BadRules(f"{path}: {text!r} is not the type of an array")
+    return found
+
+
+def _proven(
+    path: Path, primitive: Primitive, claims: Sequence[tuple[list[ArrayType], str]], calls: list[str]
+) -> Proven:
+    shapes = [[_type(path, word) for word in text.split()] for text in calls]
+    shapes += [[array_type(one.dtype, one.shape) for one in types[:-1]] for types, _ in claims]
+    if not shapes:
+        if primitive.scheme.__wrapped__ is not aligned:  # type: ignore[attr-defined]
+            raise BadRules(
+                f"{path}: {primitive.name} needs a call: CALLS = {{{primitive.name!r}: ['f32[4,8] f32[8]']}}"
+            )
+        kind = {"f": "f32", "i": "i32", "u": "u32", "b": "bool", "c": "c64"}
+        dtype = next((kind[letter] for letter in primitive.accepts if letter in kind), "f32")
+        shapes = [[_type(path, f"{dtype}[4,8]")] * len(primitive.operands)]
+    samples = [_sample(primitive, operands, number) for number, operands in enumerate(_distinct(shapes))]
+    outcomes = [discharge(one) for sample in samples for one in obligations(sample, primitive)]
+    left_out: list[str] = []
+    if primitive.kernel is not None:
+        for sample in samples:
+            left_out += unsound_unrefuted(primitive, sample)[1]
+    judged = tuple(_claim(primitive, types, text, outcomes) for types, text in claims)
+    return Proven(primitive.name, tuple(outcomes), judged, tuple(dict.fromkeys(left_out)), primitive.kernel is not None)
+
+
+def _distinct(shapes: list[list[ArrayType]]) -> list[tuple[ArrayType, ...]]:
+    return list(dict.fromkeys(map(tuple, shapes)))
+
+
+def _sample(primitive: Primitive, operands: Sequence[ArrayType], number: int) -> Sample:
+    kind = operands[0].dtype_class if operands else "f"
+    ranges = (None,) * len(operands)
+    return Sample(primitive.name, tuple(operands), Parameters(()), (None,), ranges, kind, number)
+
+
+def _claim(primitive: Primitive, types: list[ArrayType], text: str, outcomes: Sequence[Outcome]) -> Claim:
+    operands, result = types[:-1], types[-1]
+    sample = _sample(primitive, [array_type(one.dtype, one.shape) for one in operands], 0)
+    axes = sorted({axis for one in types for dim in one.axes for axis in dim} | {
+        axis for one in types for axis in (*one.unreduced, *one.reduced)
+    })  # fmt: skip
+    mesh = Mesh([Axis(axis, 2) for axis in axes] or [Axis("X", 2)])
+    if primitive.kernel is not None and (wrong := _counterexample(primitive, sample.site, operands, result, mesh)):
+        return Claim(text, REFUTED, wrong[0], wrong[1:])
+    scheme, q = of_declaration(primitive, sample, 0)
+    allowed = {(one.given, one.result) for one in accepted(sample, 0, primitive)}
+    proved = {one.obligation.name.partition(".")[2].partition(".")[2] for one in outcomes if one.holds}
+    for axis in axes:
+        given = tuple(_state(scheme.operands[at], one, axis) for at, one in enumerate(operands))
+        target = _state(scheme.results[0], result, axis)
+        plain = tuple("C" if state in ("N", "R") else state for state in given)
+        ours = "C" if target in ("N", "R") else target
+        if (plain, ours) not in allowed:
+            return Claim(text, LEFT_OUT, f"along {axis} it does not follow from the declaration; no run refutes it")
+        if str(Judgment(plain, ours, 1)) not in proved:
+            return Claim(text, LEFT_OUT, f"along {axis} nothing was proved")
+        if not q.contains(given, target):
+            return Claim(text, ONE_WAY, f"along {axis} it is right forward, and its transpose would communicate")
+    return Claim(text, PROVED)
+
+
+def _state(indices: Any, type: ArrayType, axis: str) -> Any:
+    state = type.state(axis)
+    if state == "U":
+        return {"sum": "U", "max": "Umax", "min": "Umin"}[type.kind]
+    if state == "S":
+        (dim,) = (dim for dim, axes in enumerate(type.axes) if axis in axes)
+        return ("S", indices[dim][0] if indices[dim] else -1)
+    return state
+
+
+def _counterexample(
+    primitive: Primitive, site: Site, operands: Sequence[ArrayType], result: ArrayType, mesh: Mesh
+) -> tuple[str, ...]:
+    """The first wrong element that is found, numbers growing: a sentence, and what each device holds."""
+    for largest, seed in itertools.product(_LARGEST, range(3)):
+        random = np.random.default_rng(seed)
+        values = [_value(type, largest, random) for type in operands]
+        try:
+            families = [
+                _small(value, type, mesh, largest, random) for value, type in zip(values, operands, strict=True)
+            ]
+            (whole,) = compute(primitive, site, values)
+            held = {}
+            for device in devices(mesh):
+                blocks = [family[device] for family in families]
+                shape = tuple(one.stop - one.start for one in part(result, mesh, device))
+                (held[device],) = compute(primitive, on_blocks(primitive, site, blocks, shape), blocks)
+        except (ValueError, IndexError, TypeError) as error:
+            return (f"it does not run on blocks: {error}",)
+        lines = tuple(_lines(families, held, mesh))
+        try:
+            value = read_back({key: one.astype(numpy_dtype(result.dtype)) for key, one in held.items()}, result, mesh)
+        except NotAFamily as error:
+            return (f"the devices' results are no {result}: {error}", *lines)
+        wrong = ~np.isclose(value, whole, 1e-3, 1e-3, equal_nan=True)
+        if wrong.any():
+            at = [int(one) for one in np.argwhere(wrong)[0]]
+            return (f"at {at} the value is {whole[tuple(at)]:g}, and {value[tuple(at)]:g} is read back", *lines)
+    return ()
+
+
+def _value(type: ArrayType, largest: int, random: np.random.Generator) -> Any:
+    dtype, shape = numpy_dtype(type.dtype), [int(str(size)) for size in type.shape]
+    if dtype.kind == "b":
+        return random.random(shape) < 0.5
+    return random.integers(0 if dtype.kind == "u" else -largest, largest, shape, endpoint=True).astype(dtype)
+
+
+def _small(value: Any, type: ArrayType, mesh: Mesh, largest: int, random: np.random.Generator) -> Any:
+    """Pieces of small whole numbers, where a sum is pending on two devices."""
+    if type.kind != "sum" or len(type.unreduced) != 1 or value.dtype.kind not in "fi":
+        return place(value, type, mesh, random)
+    piece = random.integers(-largest, largest, value.shape, endpoint=True).astype(value.dtype)
+    at = list(mesh.by_name).index(type.unreduced[0])
+    both = (piece, value - piece)
+    return {device: both[device[at]][part(type, mesh, device)] for device in devices(mesh)}
+
+
+def _lines(families: Sequence[Any], held: Any, mesh: Mesh) -> Iterator[str]:
+    for device in devices(mesh):
+        where = ", ".join(f"{axis}={one}" for axis, one in zip(mesh.by_name, device, strict=True))
+        operands = "; ".join(_shown(family[device]) for family in families)
+        yield f"device {where} holds {operands} and computes {_shown(held[device])}"
+
+
+def _shown(block: Any) -> str:
+    return str(np.array2string(np.asarray(block), separator=",", threshold=12, precision=4)).replace("\n", "")
