@@ -44,13 +44,17 @@ class Lost(Exception):
 
 
 class Worker:
-    """A process that compares programs. engine: what does, `module:class`. devices: how many JAX has there."""
+    """A process that compares programs. engine: what does, `module:class`. devices: how many JAX has there, of which
+    platform."""
 
-    def __init__(self, engine: str = "verifier.with_jax.programs:Comparing", devices: int = DEVICES) -> None:
+    def __init__(
+        self, engine: str = "verifier.with_jax.programs:Comparing", devices: int = DEVICES, platform: str = "cpu"
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._errors = tempfile.NamedTemporaryFile(suffix=".err", delete=False)  # noqa: SIM115  # lives as long
-        self.process = context.Process(target=work, args=(theirs, self._errors.name, devices, engine), daemon=True)
+        arguments = theirs, self._errors.name, devices, engine, platform
+        self.process = context.Process(target=work, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
         self.running: tuple[Any, ...] | None = None
@@ -138,10 +142,13 @@ def seeds(seed: int, programs: int) -> list[int]:
 
 
 def compare(
-    programs: int, seed: int, processes: int = 2, progress: Callable[[str], None] = lambda what: None
-) -> Programs:
-    """Compare so many drawn programs, or as many as there are until somebody interrupts. Raises `BadLedger`, and
-    `ImportError` where there is no JAX."""
+    programs: int, seed: int, processes: int = 2, progress: Callable[[str], None] = lambda what: None,
+    platform: str = "cpu",
+) -> Programs:  # fmt: skip
+    """Compare so many drawn programs, or as many as there are until somebody interrupts. platform: of the devices.
+    Raises `BadLedger`, `NoDevices` where there are none of the platform, and `ImportError` where there is no JAX."""
+    if platform != "cpu":
+        _look_for(platform)
     started = time.monotonic()
     every = ledger()
     waiting = seeds(seed, programs)
@@ -149,7 +156,7 @@ def compare(
     workers: dict[Connection, Worker] = {}
 
     def start() -> None:
-        worker = Worker()
+        worker = Worker(platform=platform)
         workers[worker.connection] = worker
         give(worker)
 
@@ -196,6 +203,24 @@ def compare(
     found.compared.sort(key=lambda one: one.seed)
     found.seconds = time.monotonic() - started
     return found
+
+
+class NoDevices(Exception):
+    """JAX has no devices of a platform. The message is what it says."""
+
+
+def _look_for(platform: str) -> None:
+    """Raises `NoDevices` where there are none."""
+    worker = Worker(platform=platform)
+    try:
+        worker.ask("devices_of", platform)
+        said = worker.result()
+    except Lost as lost:
+        said = str(lost)
+    finally:
+        worker.end()
+    if isinstance(said, str):
+        raise NoDevices(said)
 
 
 def _died(worker: Worker, message: str) -> Compared:

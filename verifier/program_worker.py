@@ -8,14 +8,19 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 
-def work(connection: Connection, errors: str, devices: int, engine: str) -> None:
+def work(connection: Connection, errors: str, devices: int, engine: str, platform: str = "cpu") -> None:
     """Do what comes in, with an engine (`module:class`), until nothing more comes. Each task is the name of its method
     and the arguments; the answer is `("done", result)` or `("failed", traceback)`. Before something is given to the
-    compiler: `("running", ...)`, with what the engine says. errors: a file for what the compiler prints."""
-    os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile three times faster
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+    compiler: `("running", ...)`, with what the engine says. errors: a file for what the compiler prints. platform: of
+    the devices, `cpu`, of which there are as many as are asked for, or `gpu`."""
+    if platform == "cpu":
+        os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        flags = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # compile 3 times faster
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
+    else:
+        os.environ.pop("JAX_PLATFORMS", None)
+        os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"  # as many bits as the dtype has
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     import signal
     import traceback

@@ -20,6 +20,9 @@ from verifier.commands.target import compare_on
 @click.option("--programs", "drawn", type=click.IntRange(1), metavar="N", help="Compare so many drawn programs.")
 @click.option("--seed", type=click.IntRange(0), metavar="S", help="Of --programs: draws the same ones again.")
 @click.option(
+    "--platform", type=click.Choice(["cpu", "gpu"]), help="Of --programs: whose devices run them; by default the CPU's."
+)
+@click.option(
     "--primitive", "primitives", multiple=True, metavar="NAME", help="Only this primitive. Repeat it for several."
 )
 @click.option(
@@ -35,7 +38,8 @@ from verifier.commands.target import compare_on
 @click.argument("functions", nargs=-1, metavar="[FUNCTION...]")
 @click.pass_context
 def agree(
-    ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, seed: int | None, primitives: tuple[str, ...],
+    ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, seed: int | None, platform: str | None,
+    primitives: tuple[str, ...],
     programs: tuple[str, ...], targets: tuple[str, ...], meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compare our verdicts with those of the installed JAX. This needs JAX, no accelerators, and some minutes.
@@ -68,7 +72,8 @@ def agree(
     in each other. Every equation must have the type in JAX that it has here; run on CPU devices, and by our own
     executor, whole and per device, the program and its gradient must leave the same in every device's memory, but for
     roundings; and the collectives executed must be those derived. What differs is made smaller, and printed as a file
-    that needs JAX alone. JAX may end its process: it is another one, and that is reported too.
+    that needs JAX alone. JAX may end its process: it is another one, and that is reported too. --platform gpu runs them
+    on GPUs, those whose meshes are no larger than there are, and is skipped where JAX has none.
 
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
     or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
@@ -99,10 +104,12 @@ def agree(
         raise click.UsageError("--primitive is one of --matrix")
     if seed is not None and drawn is None:
         raise click.UsageError("--seed is that of --programs")
+    if platform is not None and drawn is None:
+        raise click.UsageError("--platform is that of --programs")
     if targets:
         clean, text, found = compare_on(targets, functions, meshes)
     elif drawn is not None:
-        clean, text, found = _drawn(drawn, seed)
+        clean, text, found = _drawn(drawn, seed, platform or "cpu")
     else:
         clean, text, found = _backward(programs, meshes) if backward else _matrix(primitives)
     say([json.dumps(found, indent=2)] if as_data else text)
@@ -139,15 +146,19 @@ def _backward(programs: Sequence[str], meshes: Sequence[Mesh]) -> tuple[bool, It
     return not (found.unexplained or found.idle or found.beside), lines(found), as_data(found)
 
 
-def _drawn(programs: int, seed: int | None) -> tuple[bool, Iterable[str], dict[str, Any]]:
+def _drawn(programs: int, seed: int | None, platform: str) -> tuple[bool, Iterable[str], dict[str, Any]]:
     """Whether a run over drawn programs is explained, as text and as data."""
     import os
     import random
 
-    from verifier.program_agreement import as_data, compare, lines
+    from verifier.program_agreement import NoDevices, as_data, compare, lines
 
-    with with_jax("comparing with JAX") as show:
-        found = compare(programs, random.randrange(10**6) if seed is None else seed, os.cpu_count() or 1, show)
+    seed = random.randrange(10**6) if seed is None else seed
+    try:
+        with with_jax("comparing with JAX") as show:
+            found = compare(programs, seed, os.cpu_count() or 1, show, platform)
+    except NoDevices as error:
+        return True, [f"skipped: JAX has no {platform.upper()} here: {error}"], {"skipped": str(error)}
     return not found.unexplained, lines(found), as_data(found)
 
 

@@ -43,7 +43,7 @@ from verifier.patterns import Difference
 from verifier.with_jax.blocks import difference
 from verifier.with_jax.python import Path, Watched, as_python, bodies_of, mesh_within
 from verifier.with_jax.python_values import Unwritten
-from verifier.with_jax.running import VERSION, Function, Says, answer, first_difference, of_program
+from verifier.with_jax.running import VERSION, Function, Says, answer, devices_of, first_difference, of_program
 
 MOST_DIFFERENCES = 60
 """The most equations that are taken out of one program."""
@@ -71,6 +71,10 @@ class Comparing:
         every = ledger()
         self.entries: Sequence[Entry] = [entry for entry in every if VERSION in entry.versions] or every
         self.running = running
+
+    def devices_of(self, platform: str) -> int | str:
+        """How many devices of a platform there are; or why there are none."""
+        return devices_of(platform)
 
     def drawn(self, seed: int) -> Compared:
         """Draw a program, and compare it."""

@@ -245,11 +245,22 @@ class Function:
         return jax.random.wrap_key_data(found) if key else found
 
 
+def devices_of(platform: str) -> int | str:
+    """How many devices of a platform JAX has; or what it says of it."""
+    try:
+        return len(jax.devices(platform))
+    except RuntimeError as error:
+        return " ".join(str(error).split())
+
+
 def _made(mesh: Mesh) -> Any:
     count = mesh.size(mesh.by_name)
     kinds = meshes.abstract(mesh).axis_types
     sizes = tuple(int(axis.size or 1) for axis in mesh.axes)
-    return jax.make_mesh(sizes, tuple(mesh.by_name), axis_types=kinds, devices=jax.devices()[:count])
+    found = jax.devices()
+    if len(found) < (count or 1):
+        raise Unwritten(f"a mesh of {count} devices, where JAX has {len(found)}")
+    return jax.make_mesh(sizes, tuple(mesh.by_name), axis_types=kinds, devices=found[:count])
 
 
 def of_program(

@@ -3,6 +3,7 @@ made small, and printed as a file that shows it."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -10,10 +11,13 @@ from functools import cache
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from calculus.meshes import Axis, Mesh
 from grammar.meshes import parse_meshes
 from grammar.read import read
 from verifier import program_agreement
+from verifier.cli import main
 from verifier.findings import VALUES, VERDICT, modes_of, uses, within
 from verifier.generated.guests import guests
 from verifier.ledger import ledger
@@ -153,3 +157,19 @@ def test_a_death_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_agreement, "TRIALS", 0)
     one = program_agreement._died(worker, "exit status -6")
     assert [(finding.shows, finding.entry, finding.seed) for finding in one.findings] == [("death", 0, 3)]
+
+
+def test_on_gpus() -> None:
+    """Drawn programs agree there too; without one, the command says that it is skipped, and what JAX says of it."""
+    result = CliRunner().invoke(main, ["agree", "--programs", "3", "--seed", "5", "--platform", "gpu", "--json"])
+    said = json.loads(result.stdout)
+    assert (result.exit_code, "skipped" in said or said["unexplained"] == []) == (0, True), said
+    if "skipped" in said:
+        assert "gpu" in said["skipped"].lower()
+
+
+def test_a_mesh_that_is_larger_than_the_devices_are_many() -> None:
+    """Of another platform there may be fewer."""
+    mesh = Mesh((Axis("X", 1024),))
+    found = Comparing().compared(read("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }").program, mesh)
+    assert found.unwritten.startswith("a mesh of 1024 devices, where JAX has ")
