@@ -38,12 +38,11 @@ def _explained() -> Iterator[None]:
     from calculus.refusals import Refused
     from verifier.backward_agreement import UnknownProgram
     from verifier.commands.agree import near
+    from verifier.compiled.agreement import NotCompiled
     from verifier.factories import BadFactory
 
     try:
         yield
-    except (Misused, KeyboardInterrupt):
-        raise
     except BadFactory as error:
         raise Misused(str(error)) from error
     except UnknownProgram as error:
@@ -54,5 +53,5 @@ def _explained() -> Iterator[None]:
         raise Misused(f"this needs JAX: pip install 'shardproof[jax]' ({error})") from error
     except Refused as error:
         raise Misused(f"our checker refuses the program: {error.refusal.message}; see shardproof check") from error
-    except Exception as error:
-        raise Misused(f"JAX or its compiler refuses the program: {type(error).__name__}: {error}") from error
+    except NotCompiled as error:
+        raise Misused(f"JAX or its compiler refuses the program: {error}") from error

@@ -3,6 +3,7 @@ programs. The door to JAX and its compilers is `verifier.with_jax.compiling`."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
@@ -11,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from calculus.meshes import Axis, Mesh
+from calculus.refusals import Refused
 from verifier.compiled.matching import matched
+from verifier.compiled.module import BadModule
 from verifier.compiled.pairs import Matching
 from verifier.compiled.reading import read
 from verifier.compiled.targets import CPU, PARTITIONED, NoCompiler, Target
@@ -78,8 +81,7 @@ def compare(
     meshes: to compile for, instead of those that arguments lie on: the same axes, in other sizes.
 
     Raises `NoCompiler`, with the repair; `BadFactory` and `UnknownProgram` for a name that leads nowhere; and, for what
-    is named, what JAX raises and what our checker refuses. Where somebody interrupts, what was compared until then is
-    what is found.
+    is named, `NotCompiled` and `Refused`. Where somebody interrupts, what was compared until then is what is found.
     """
     from verifier.with_jax.compiling import VERSION
 
@@ -98,6 +100,10 @@ def compare(
     return found
 
 
+class NotCompiled(Exception):
+    """What JAX or a compiler of its says of a program that it does not take, or XLA's text that is not understood."""
+
+
 class _Program(NamedTuple):
     """What is to be compared. ours: whether it is one of the fixed ones, whose refusal is an answer."""
 
@@ -109,12 +115,21 @@ class _Program(NamedTuple):
 def _compare(found: Agreement, one: _Program) -> None:
     try:
         found.compared.append(one.compare())
-    except (ImportError, NoCompiler, KeyboardInterrupt):
-        raise
-    except Exception as error:
+    except (NotCompiled, Refused) as error:
         if not one.ours:
             raise
-        found.left_out[one.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        found.left_out[one.name] = str(error)
+
+
+@contextlib.contextmanager
+def _theirs() -> Iterator[None]:
+    """What JAX raises is an answer; what goes wrong elsewhere is our mistake, and goes through."""
+    try:
+        yield
+    except (ImportError, NoCompiler, Refused, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise NotCompiled(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
 
 
 def _named(found: Agreement, name: str, meshes: Sequence[Mesh]) -> Iterator[_Program]:
@@ -135,7 +150,8 @@ def _named(found: Agreement, name: str, meshes: Sequence[Mesh]) -> Iterator[_Pro
 def _text(name: str, target: Target, meshes: Sequence[Mesh]) -> Compared:
     from verifier.with_jax.backward_programs.printed import function_of
 
-    function, arguments, mesh = function_of(name, meshes)
+    with _theirs():
+        function, arguments, mesh = function_of(name, meshes)
     return _function(name, target, function, arguments, {}, mesh)
 
 
@@ -146,12 +162,14 @@ def _function(name: str, target: Target, function: Any, arguments: Any, keywords
     if mesh is None:
         raise NoCompiler(f"the arguments of {name} lie on no mesh, or on several", "say which: --mesh X=4,Y=2")
     on = compiling.mesh_on(target, mesh)
-    arguments, keywords = compiling.placed((tuple(arguments), dict(keywords)), on)
-    return compared(name, target, on, compiling.trace_on(on, function, arguments, keywords))
+    with _theirs():
+        arguments, keywords = compiling.placed((tuple(arguments), dict(keywords)), on)
+        traced = compiling.trace_on(on, function, arguments, keywords)
+    return compared(name, target, on, traced)
 
 
 def compared(name: str, target: Target, mesh: Any, traced: Any) -> Compared:
-    """Compare what was traced on a mesh with devices. Raises what the compiler raises, and what our checker refuses."""
+    """Compare what was traced on a mesh with devices. Raises `NotCompiled` and `Refused`."""
     from verifier.with_jax import meshes
     from verifier.with_jax.compiling import compile_
     from verifier.with_jax.deriving import derived
@@ -159,8 +177,13 @@ def compared(name: str, target: Target, mesh: Any, traced: Any) -> Compared:
     ours = meshes.ours(mesh)
     sizes = {axis.name: axis.size or 1 for axis in ours.axes}
     said = derived(traced)
-    compiled = compile_(traced, target, mesh, quick=True)
-    stages = {stage: matched(said, read(text, sizes), sizes, stage) for stage, text in compiled.texts.items()}
+    with _theirs():
+        compiled = compile_(traced, target, mesh, quick=True)
+    try:
+        moved = {stage: read(text, sizes) for stage, text in compiled.texts.items()}
+    except BadModule as error:
+        raise NotCompiled(f"what XLA wrote is not understood: {error}") from error
+    stages = {stage: matched(said, those, sizes, stage) for stage, those in moved.items()}
     return Compared(name, ours, stages, compiled.problem)
 
 
@@ -185,7 +208,9 @@ def _example(found: Agreement, name: str, mesh: Mesh | None) -> Compared:
 def _derivative(target: Target, name: str, make: Callable[[], Any]) -> Compared:
     from verifier.with_jax.compiling import derivative_on
 
-    return compared(name, target, *derivative_on(target, make()))
+    with _theirs():
+        mesh, traced = derivative_on(target, make())
+    return compared(name, target, mesh, traced)
 
 
 def _size(found: Agreement, name: str) -> Mesh | None:

@@ -95,7 +95,8 @@ def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place, values: V
     )  # fmt: skip
     if near.maker is not None:
         checked, _ = charge.sites[-1]
-        maker = replace(charge, sites=(*charge.sites[:-1], (checked, near.maker)))
+        made = charge.collective.of(-1)  # what is moved is what that equation makes
+        maker = replace(charge, sites=(*charge.sites[:-1], (checked, near.maker)), collective=made)
         one = replace(one, made=place(maker)[0][:1])
     once = product(loops)
     ways = 1 if charge.times is None or not once else charge.times // once

@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from grammar.meshes import parse_meshes
 from verifier.cli import main
+from verifier.compiled import agreement
 from verifier.compiled.derived import Said
 from verifier.compiled.matching import matched
 from verifier.compiled.pairs import Matching
@@ -136,6 +137,23 @@ def test_xla_sends_more_than_is_needed() -> None:
         ("all-gather", ("Z",), 128), ("all-gather", ("Y",), 256),
     ]  # fmt: skip
     assert (found.classes, found.unexplained) == ({"more than is needed": 1}, 0)
+
+
+def test_what_is_moved_may_be_any_operand() -> None:
+    """The second one, which an equation of one operand made."""
+    weight = (8, 8), P("X", None)
+    said, _, found = both("X=4", lambda x, w: x @ jnp.sin(w), ((4, 8), P(None, None)), weight)
+    assert [(one.kind, one.payload, len(one.made)) for one in said] == [("all-gather", 256, 1)]
+    assert not found.unexplained
+
+
+def test_a_mistake_of_ours_is_no_answer_of_jaxs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*_: Any) -> Any:
+        raise IndexError("ours")
+
+    monkeypatch.setattr(agreement, "matched", wrong)
+    with pytest.raises(IndexError, match="ours"):
+        agreement.compare(target(CPU), ["manual/a ring"])
 
 
 @pytest.mark.parametrize(("again", "gathers"), [(False, 2), (True, 4)])
