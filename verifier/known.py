@@ -20,6 +20,7 @@ REFERENCE: Final = "0.12.0.1"
 """The release that is spoken of where none is installed."""
 
 WATCHED: Final[Mapping[str, str]] = {
+    "cholesky_update": "V",
     "cond": "V",
     "conv_general_dilated": "S",
     "reshard": "U",

@@ -128,6 +128,8 @@ class _Room:
 
     def placed(self, cell: Cell, verdict: Verdict) -> tuple[list[Any], list[Any]]:
         """The operands of a cell on the devices, and what the call gives of the whole ones."""
+        if any(type.varying and type.kind != "sum" for type in (*cell.operands, *_arrays(verdict))):
+            raise _NoValue  # what varies comes in with one more dim, and of a pending maximum JAX takes none away
         whole = self._whole(cell, verdict)
         arrays = []
         for value, type in zip(self.values, cell.operands, strict=True):
