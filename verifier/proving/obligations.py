@@ -72,7 +72,10 @@ def discharge(obligation: Obligation) -> Outcome:
     start = perf_counter()
     answers: list[tuple[Query, Answer]] = []
     status, objection = obligation.basis, ""
-    queries = obligation.queries()
+    try:
+        queries = obligation.queries()
+    except ValueError as error:  # what it is about cannot even be asked
+        return Outcome(obligation, REFUTED, 1000 * (perf_counter() - start), objection=str(error))
     for query in queries:
         answer = decide(query)
         answers.append((query, answer))

@@ -259,6 +259,12 @@ def _entries(name: str) -> str:
     return next(filter(None, map(entries_disagree, linear_samples()[name])), "")
 
 
+def _turned_rows() -> str:
+    from verifier.theorems.rows import not_adjoint
+
+    return not_adjoint()
+
+
 def _programs() -> str:
     """Programs that are drawn, with calls, loops, branches, boundaries, reshards and collectives: their linear programs
     and the transposes of these, on devices that hold blocks, copies and pieces."""
@@ -338,6 +344,10 @@ def obligations() -> tuple[Obligation, ...]:
             lambda: (*_contraction(), _on_two()), uses=("sums.scaled", "sums.exchanged", "adjointness.same_terms"),
         ),
         Obligation("adjointness.elementwise", NAME, "⟨a·x, y⟩ = ⟨x, a·y⟩, entry by entry", _elementwise),
+        Obligation(
+            "adjointness.rows", NAME, "the matrix between values of each row is that of its transpose, turned",
+            check=_turned_rows, basis=BOUNDED, bound="two and three devices", uses=("modes.rows",),
+        ),
         Obligation(
             "adjointness.programs", NAME, "⟨L t, c⟩ = ⟨t, Lᵀ c⟩ for the linear programs of drawn programs, on devices",
             check=_programs, basis=TESTED,

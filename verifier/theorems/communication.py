@@ -265,6 +265,9 @@ def _rows_turn() -> str:
         if back is None:
             continue
         states = cotangent_state(row.after), cotangent_state(row.before)
+        again = COLLECTIVES.get(back.transpose)
+        if again is None or (again.before, again.after, again.kind, again.move) != row[:4]:
+            return f"the transpose of {row.transpose} is not {name} again"
         if (back.before, back.after) != states or back.move != undone.get(row.move, row.move):
             return f"{name} goes from {row.before} to {row.after}, and {row.transpose} does not go back"
     return ""

@@ -169,6 +169,12 @@ def _chains() -> str:
     return ""
 
 
+def _rows() -> str:
+    from verifier.theorems.rows import unsound
+
+    return unsound()
+
+
 def obligations() -> tuple[Obligation, ...]:
     """What is checked."""
     return (
@@ -179,6 +185,10 @@ def obligations() -> tuple[Obligation, ...]:
         Obligation(
             "modes.cotangents", NAME, "CT ∘ enter = enter ∘ CT, and enter is one to one", _commutes,
             uses=("modes.crossing",),
+        ),
+        Obligation(
+            "modes.rows", NAME, "each row takes legal families of its first state to legal ones of its second, "
+            "whose value depends on the value alone", check=_rows, basis=BOUNDED, bound="two and three devices",
         ),
         Obligation(
             "modes.prices", NAME, "a reshard and the rows that do it in per-device code have one wire price, for all n",
