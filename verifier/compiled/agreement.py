@@ -191,7 +191,7 @@ def _fixed_set(found: Agreement, meshes: Sequence[Mesh]) -> Iterator[_Program]:
     """The examples, where this is a checkout, and derivatives of programs of every kind."""
     from verifier.with_jax.backward_programs import samples
 
-    for name in (*STEPS, *LLAMAS, *SMALL_LLAMAS):
+    for name in (*STEPS, *LLAMAS, *(SMALL_LLAMAS if _is_small(found.target) else ())):
         if not os.path.isfile(f"{name.partition(':')[0].replace('.', os.sep)}.py"):
             found.left_out[name] = "this is no checkout"
         else:
@@ -199,6 +199,13 @@ def _fixed_set(found: Agreement, meshes: Sequence[Mesh]) -> Iterator[_Program]:
     for room in ROOMS:
         for name, make in samples(room).items():
             yield _Program(name, functools.partial(_derivative, found.target, name, make))
+
+
+def _is_small(target: Target) -> bool:
+    """Whether a target compiles to the end, and has no memory for the whole Llama."""
+    from verifier.with_jax.compiling import at_most
+
+    return target.name != CPU and at_most(target) < 4096
 
 
 def _example(found: Agreement, name: str, mesh: Mesh | None) -> Compared:
