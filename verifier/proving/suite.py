@@ -57,7 +57,8 @@ def pieces() -> list[Piece]:
     from calculus.primitives import TABLE
     from verifier.theorems import THEOREMS
 
-    found = [Piece("theorem", theorem.name) for theorem in THEOREMS] + [Piece("theorem", "lemma")]
+    found = [Piece("theorem", theorem.name) for theorem in THEOREMS]
+    found += [Piece("theorem", "lemma"), Piece("theorem", "sums")]
     return found + [Piece(kind, name) for name in TABLE for kind in ("soundness", "maximality")]
 
 
@@ -68,7 +69,9 @@ def obligations(piece: Piece) -> list[Obligation]:
         from verifier.theorems import THEOREMS, sums
 
         if piece.of == "lemma":
-            return [*LEMMAS, *sums.obligations()]
+            return list(LEMMAS)
+        if piece.of == "sums":
+            return list(sums.obligations())
         return list(next(theorem for theorem in THEOREMS if theorem.name == piece.of).obligations())
     from verifier.proving import soundness
     from verifier.proving.tried import refusals
