@@ -127,3 +127,16 @@ def test_a_death_of_jax_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
         text = read("{ lambda ; a:f32[4]. let b:f32[4] = neg a in (b,) }")
         (found,) = run_all([Job("a", text.program, ())], with_jax=True).found
         assert [(way.ours, way.jax, message in way.says) for way in found.ways] == [(EQUAL, jax_says, True)]
+
+
+def test_a_wrong_value_of_jax_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from verifier.with_jax import beside
+
+    program = read("{ lambda ; a:f32[4]. let b:f32[4] = neg a in (b,) }").program
+    job = Job("a", program, ())
+    right = beside.Beside().ways(job, 0, True)
+    monkeypatch.setattr(beside, "callable_of", lambda *given: lambda a: (a,))
+    wrong = beside.Beside().ways(job, 0, True)
+    assert [way.jax for way in right] == [EQUAL, EQUAL]
+    assert [(way.ours, way.jax) for way in wrong] == [(EQUAL, DIFFERENT)] * 2
+    assert "JAX's" in wrong[0].says

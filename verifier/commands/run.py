@@ -144,16 +144,19 @@ def run(
     meshes = meshes or _said_by(index).get(Path(file).name.partition(".")[0], [])
     from verifier.execution.texts import BadInput, Ran, ran_as_json, run_function, run_text, told
     from verifier.functions import FunctionReport
+    from verifier.progress import sign_of_life
 
     load_rules()
     report, text = function_report(file, meshes) if is_target(file) else file_report(file, meshes)
     try:
         if report.verdict != "ok":
             ran = Ran(report, None)
-        elif isinstance(report, FunctionReport):
-            ran = run_function(report, seed, given)
         else:
-            ran = run_text(text, meshes, file, seed, given)
+            with sign_of_life(f"running {file}"):
+                if isinstance(report, FunctionReport):
+                    ran = run_function(report, seed, given)
+                else:
+                    ran = run_text(text, meshes, file, seed, given)
     except BadInput as error:
         raise click.BadParameter(str(error), ctx, param_hint="--set") from error
     if as_data:
