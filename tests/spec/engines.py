@@ -76,7 +76,7 @@ def run_section(section: Section) -> Outcome:
 # --- programs ---------------------------------------------------------------------------------------------------------
 
 REFUSAL: Final = re.compile(rf"({'|'.join(family.value for family in Family)}): ([\w-]+)(?:, (\w+)(?: (\w+))?)?")
-_COLLECTIVE: Final = re.compile(
+COLLECTIVE: Final = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|all-to-all|collective-(?:permute|broadcast)|unknown) ([\w,]+) "
     r"(\d+|\?) bytes(?: x(\d+|\?))?(?:, wire (\d+(?:/\d+)?))?(?: \((.+)\))?"
 )
@@ -164,7 +164,7 @@ def _ending(program: Program, outputs: tuple[Atom, ...]) -> Program:
 def _expectations(block: Block, found: Outcome) -> _Expected:
     expected = _Expected()
     for said in block.said:
-        refusal, collective = REFUSAL.fullmatch(said.text), _COLLECTIVE.fullmatch(said.text)
+        refusal, collective = REFUSAL.fullmatch(said.text), COLLECTIVE.fullmatch(said.text)
         total = _TOTAL.fullmatch(said.text)
         if refusal is not None and said.line:
             expected.refusals.append((said, refusal))
