@@ -87,6 +87,8 @@ OTHERWISE = {
     "43": "f32[8,8]",  # JAX prints no target of a conversion, so none is asked for
     "62": "accepted, where unsound: branch-types is expected",  # entry 68, about a form
 }
+#: likewise in JAX 0.10.2, of what is well typed
+OLDER = {"11": "slicing on sharded dims where out dim", "43": "f32[8,8]"}
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -95,12 +97,10 @@ def test_jax_says_of_a_case_what_its_section_says(number: str) -> None:
     from tests.spec import jax_engine
 
     asked = jax_engine.ask(SECTIONS[number])
-    if not jax_engine.NEWEST:
-        assert asked.problems == []
-        return
-    assert "J" in asked.ran
-    assert all(OTHERWISE.get(number, "no difference") in sentence for _, sentence in asked.problems)
-    assert bool(asked.problems) is (number in OTHERWISE)
+    otherwise = OTHERWISE if jax_engine.NEWEST else OLDER
+    assert "J" in asked.ran or not jax_engine.NEWEST
+    assert all(otherwise.get(number, "no difference") in sentence for _, sentence in asked.problems)
+    assert bool(asked.problems) is (number in otherwise)
 
 
 def test_what_is_for_later_is_about_cases_and_waits_for_an_engine_that_is_not_built() -> None:

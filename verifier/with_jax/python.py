@@ -219,6 +219,7 @@ def _expression(equation: Equation, inside: Sequence[str], types: Mapping[str, T
         said["sharding"] = "None" if goal is None else f"on({asked(goal, mesh)})"
     if name == "dot_general" and goal is not None:
         said["out_sharding"] = f"on({asked(goal, mesh)})"
+    name = name.removesuffix("_p")  # as the older release prints some
     tool = "scatter" if name.startswith("scatter") else "bind"
     return f"{tool}({', '.join([repr(name), *operands, *(f'{key}={text}' for key, text in said.items())])})"
 

@@ -82,7 +82,7 @@ def _refusal(error: Exception) -> Verdict:
 def _known(watched: Sequence[Watched]) -> None:
     """Raises `Unwritten` for a primitive that this release does not have."""
     for one in watched:
-        name = one.equation.primitive
+        name = one.equation.primitive.removesuffix("_p")
         if name not in FORMS and name not in _names()["PRIMITIVES"]:
             raise Unwritten(f"{name}, which this release does not have")
 
