@@ -19,7 +19,7 @@ from verifier.trials.cases import runs
 from verifier.trials.claims import arguable, claimed, cut_factor
 from verifier.trials.executions import DimState, Execution, combinations, confirmed, states
 
-MOST: Final = 200
+MOST: Final = 64
 """The most combinations of operand states of one call that are tried here; tests/laws/test_local.py tries more."""
 
 
