@@ -302,7 +302,9 @@ def _renamed(atom: Atom, names: Mapping[Variable, Atom]) -> Atom:
 
 
 def sharding(type: ArrayType, mesh: Mesh) -> Value:
-    """`NamedSharding(mesh=AbstractMesh(...), spec=P(...))`; the spec alone where a size of the mesh is not known."""
+    """`NamedSharding(mesh=AbstractMesh(...), spec=P(...))`; the spec alone where a size of the mesh is not known. Of
+    manual axes there is nothing to say."""
+    type = type.without(manual(mesh))
     spec = partition_spec(type.axes, type.unreduced, type.reduced)
     if any(axis.size is None for axis in mesh.axes):
         return spec

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from calculus.building import Builder, Workbench
 from calculus.cotangents import cotangent
 from calculus.linearization import differentiable, differentiable_inputs, linearize
-from calculus.programs import Atom, Program
-from calculus.refusals import Place, refuse
+from calculus.programs import Atom, Program, Variable
+from calculus.pruning import pruned
+from calculus.refusals import Place, Refused, refuse
 from calculus.transposition import Transposer
 from calculus.types import ArrayType, Type
 
@@ -113,9 +114,8 @@ def _finished(
     flowing = [seed for seed, flows in zip(seeds, linearized.nonzero, strict=True) if flows]
     linear = linearized.linear
     wanted = linear.inputs[len(residuals) :]
-    walk = Transposer(builder.bench, builder.scope, builder)
     builder.types.update(zip(wanted, linear.input_types[len(residuals) :], strict=True))  # type: ignore[arg-type]
-    walk.walk(linear, wanted, flowing)
+    walk = _transposed(builder, linear, wanted, flowing)
     found = iter(wanted)
     held, types = len(program.constants), _inputs(program)
     gradients: dict[int, Atom] = {}
@@ -129,6 +129,26 @@ def _finished(
     inputs = list(builder.types)[:count] + [seed for seed in seeds if results and isinstance(seed, str)]
     made = builder.program(inputs, (*results, *(gradients[index] for index in wrt)), keep=keep)
     return _with_constants(made, held)
+
+
+def _transposed(
+    builder: Builder, linear: Program, wanted: Sequence[Variable], flowing: Sequence[Atom | None]
+) -> Transposer:  # fmt: skip
+    """A linear program gone through backwards. What its results do not need goes first, where it has no way back."""
+    before = len(builder.equations)
+    try:
+        walk = Transposer(builder.bench, builder.scope, builder)
+        walk.walk(linear, wanted, flowing)
+    except Refused as refused:
+        lean = pruned(builder.bench, linear, (True,) * len(linear.outputs)).program
+        if refused.refusal.code != "unmodelled-construct" or lean.equations == linear.equations:
+            raise
+        del builder.equations[before:]
+        walk = Transposer(builder.bench, builder.scope, builder)
+        walk.walk(
+            Program((), (), linear.inputs, linear.input_types, lean.equations, lean.outputs), wanted, flowing
+        )  # fmt: skip
+    return walk
 
 
 def _with_constants(made: Program, held: int) -> Program:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from calculus.communication import ALL_TO_ALL, Collective, move
 from calculus.implied import bound, entangled, finished, implied
 from calculus.judgments import rule
-from calculus.meshes import Mesh
+from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import Spec, spec
 from calculus.placement import conflict, derived_lists, factored, placed, recut, repeated
 from calculus.primitives.declaration import EVERYTHING, Primitive, Site
@@ -100,7 +100,8 @@ def _result(
     derived = None if disputes else derived_lists(scheme, indices, place, mesh)
     if target is not None:
         lists = tuple((target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape)))
-        asked = array_type(dtype, shape, lists, (), target.unreduced, target.reduced, target.kind, memory)
+        pending = mesh.in_order({*target.unreduced, *_unsaid(use.arrays, mesh)})
+        asked = array_type(dtype, shape, lists, (), pending, target.reduced, target.kind, memory)
         _asked_as_printed(asked, said, number)
         said = said or asked
     elif use.targeted and said is not None:
@@ -296,6 +297,14 @@ def _asked_as_printed(asked: ArrayType, printed: ArrayType | None, number: int) 
         return
     if set(asked.unreduced) != set(printed.unreduced) or not set(asked.reduced) <= set(printed.reduced):
         raise _disagrees("result-state", printed, asked, number, "the parameter that asks for a sharding says so")
+
+
+def _unsaid(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
+    """The manual axes along which an operand is pending: no target speaks of them, and the result is pending too."""
+    if not any(axis.mode is AxisMode.MANUAL for axis in mesh.axes):
+        return ()
+    found = {axis for type in arrays if type is not None for axis in type.unreduced}
+    return tuple(axis for axis in mesh.in_order(found) if mesh.mode(axis) is AxisMode.MANUAL)
 
 
 def _asks(target: Spec | None) -> bool:

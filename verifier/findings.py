@@ -24,6 +24,8 @@ VALUES: Final = "values"
 """A device of JAX's holds something else than ours."""
 DIES: Final = "death"
 """JAX's process ends."""
+BREAKS: Final = "error"
+"""The comparison itself ends in an error of ours, or nobody hears of it any more. No entry covers that."""
 
 
 @dataclass

@@ -126,9 +126,10 @@ class Entry:
         """Whether, by the entry, a cell that both sides type alike goes wrong on devices, however it shows."""
         return any(pattern.says is None and pattern.fits(difference, "") for pattern in self.devices)
 
-    def shows(self, finding: Finding) -> bool:
-        """Whether the entry covers what was found in a drawn program."""
-        return any(pattern.fits(finding) for pattern in self.programs)
+    def shows(self, finding: Finding, large: bool = False) -> bool:
+        """Whether the entry covers what was found in a drawn program. large: the program has not been made smaller, so
+        that what it uses says nothing."""
+        return any(pattern.fits(finding) for pattern in self.programs if not (large and pattern.looks))
 
 
 _SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}

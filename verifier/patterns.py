@@ -186,6 +186,11 @@ class ProgramPattern:
     all: frozenset[str] = frozenset()
     single: bool | None = None
 
+    @property
+    def looks(self) -> bool:
+        """Whether it says what a program uses."""
+        return bool(self.primitives or self.all)
+
     def fits(self, finding: Finding) -> bool:
         """Whether a finding is of this pattern."""
         return (

@@ -18,9 +18,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
+from calculus.meshes import Mesh
 from calculus.primitives import TABLE
 from calculus.programs import Program
-from verifier.findings import DIES, Compared, Finding
+from verifier.findings import BREAKS, DIES, Compared, Finding
 from verifier.ledger import KINDS, Entry, ledger
 from verifier.program_worker import work
 from verifier.report import count
@@ -41,6 +42,10 @@ _FATAL: Final = re.compile(r"Check failed|ERROR|^F\d{4} ")
 
 class Lost(Exception):
     """A process ended. The message says what the compiler printed last."""
+
+
+class Broken(RuntimeError):
+    """A comparison ended in an error of ours. The message is its traceback."""
 
 
 class Worker:
@@ -81,7 +86,7 @@ class Worker:
         elif kind == "ready":
             self.version = said[0]
         elif kind == "failed":
-            raise RuntimeError(f"seed {self.seed}: {said[0]}")
+            raise Broken(said[0])
         else:
             return said[0]
         return None
@@ -109,9 +114,11 @@ class Worker:
 
 @dataclass
 class Programs:
-    """What a run over drawn programs finds. seed: of the run; that of each program follows from it."""
+    """What a run over drawn programs finds. seed: of the run; that of each program follows from it. asked: how many
+    programs were to be compared; fewer are, where somebody interrupts."""
 
     seed: int
+    asked: int = 0
     version: str = ""
     entries: Sequence[Entry] = ()
     compared: list[Compared] = field(default_factory=list)
@@ -152,7 +159,7 @@ def compare(
     started = time.monotonic()
     every = ledger()
     waiting = seeds(seed, programs)
-    found = Programs(seed)
+    found = Programs(seed, programs)
     workers: dict[Connection, Worker] = {}
 
     def start() -> None:
@@ -172,20 +179,23 @@ def compare(
         for _ in range(max(1, min(processes, programs // 10))):
             start()
         while workers:
-            for connection in wait(list(workers), timeout=PATIENCE) or list(workers):
-                worker = workers[connection]  # type: ignore[index]
-                if not connection.poll():  # type: ignore[union-attr]
-                    worker.process.terminate()
+            ready = wait(list(workers), timeout=1.0)
+            for connection, worker in list(workers.items()):
+                if connection not in ready:
+                    if time.monotonic() - worker.since > PATIENCE:
+                        worker.process.terminate()
                     continue
                 try:
                     result = worker.answer()
                 except Lost as lost:
-                    del workers[connection]  # type: ignore[arg-type]
-                    found.compared.append(_died(worker, str(lost)))
+                    del workers[connection]
+                    found.compared.append(_died(worker, str(lost), _spoken_of(every, worker.version)))
                     worker.end()
                     if waiting:
                         start()
                     continue
+                except Broken as broken:
+                    result = _broken(worker, str(broken))
                 if result is not None:
                     found.compared.append(result)
                     progress(f"{len(found.compared)} of {programs} programs, {len(found.unexplained)} unexplained")
@@ -196,10 +206,7 @@ def compare(
     finally:
         for worker in workers.values():
             worker.end()
-    found.entries = [entry for entry in every if found.version in entry.versions] or every
-    for finding in found.findings:
-        if finding.shows == DIES:
-            finding.entry = next((entry.number for entry in found.entries if entry.shows(finding)), 0)
+    found.entries = _spoken_of(every, found.version)
     found.compared.sort(key=lambda one: one.seed)
     found.seconds = time.monotonic() - started
     return found
@@ -223,10 +230,15 @@ def _look_for(platform: str) -> None:
         raise NoDevices(said)
 
 
-def _died(worker: Worker, message: str) -> Compared:
+def _spoken_of(entries: Sequence[Entry], version: str) -> Sequence[Entry]:
+    """The entries that are about a release; all of them where none is."""
+    return [entry for entry in entries if version in entry.versions] or entries
+
+
+def _died(worker: Worker, message: str, entries: Sequence[Entry]) -> Compared:
     """A program that ended its process, and the smallest one that is found to do so."""
     if worker.running is None:
-        raise RuntimeError(f"the process that compared seed {worker.seed} ended before JAX ran anything: {message}")
+        return _broken(worker, f"the process ended before JAX ran anything: {message}")
     program, mesh = worker.running
     one = Compared(worker.seed, mesh)
     trials = 0
@@ -242,7 +254,7 @@ def _died(worker: Worker, message: str) -> Compared:
             fresh.result()
         except Lost:
             return True
-        except RuntimeError:
+        except Broken:
             return False
         finally:
             fresh.end()
@@ -250,8 +262,18 @@ def _died(worker: Worker, message: str) -> Compared:
 
     from verifier.generated.shrinking import shrunk
 
-    one.findings.append(Finding(DIES, message, shrunk(program, dies), mesh, seed=worker.seed))
+    finding = Finding(DIES, message, program, mesh, seed=worker.seed)
+    if not any(entry.shows(finding, True) for entry in entries):
+        finding.program = shrunk(program, dies, mesh)
+    finding.entry = next((entry.number for entry in entries if entry.shows(finding)), 0)
+    one.findings.append(finding)
     return one
+
+
+def _broken(worker: Worker, message: str) -> Compared:
+    """A program whose comparison ended in an error."""
+    program, mesh = worker.running or (Program((), (), (), (), (), ()), Mesh(()))
+    return Compared(worker.seed, mesh, findings=[Finding(BREAKS, message, program, mesh, seed=worker.seed)])
 
 
 # --- as text ----------------------------------------------------------------------------------------------------------
@@ -268,6 +290,8 @@ def lines(found: Programs) -> Iterator[str]:
         f"JAX {found.version}: {count(len(found.compared), 'program')} of seed {found.seed} "
         f"in {found.seconds:.0f} seconds"
     )
+    if len(found.compared) < found.asked:
+        yield f"  interrupted: {found.asked - len(found.compared):,} of {found.asked:,} were not compared"
     yield f"  drawn         {sum(rules.values()):>8,}  equations of {sum(name in TABLE for name in rules)} primitives"
     yield f"  near misses   {sum(bool(one.missed) for one in found.compared):>8,}"
     yield f"  differentiated{differentiated:>8,}  by both sides, to gradients of the same types"
@@ -299,6 +323,8 @@ def file_of(finding: Finding) -> list[str]:
     from verifier.with_jax.python_values import Unwritten
     from verifier.with_jax.script import file
 
+    if finding.shows == BREAKS:
+        return [f"# shardproof agree --programs, the program of seed {finding.seed}"]
     try:
         return "\n".join(file(finding.program, finding.mesh, finding.seed)).splitlines()
     except Unwritten as error:
@@ -311,6 +337,7 @@ def as_data(found: Programs) -> dict[str, Any]:
     return {
         "jax": found.version,
         "seed": found.seed,
+        "asked": found.asked,
         "programs": len(found.compared),
         "near_misses": sum(bool(one.missed) for one in found.compared),
         "differentiated": sum(one.differentiated for one in found.compared),

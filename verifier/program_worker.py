@@ -22,12 +22,17 @@ def work(connection: Connection, errors: str, devices: int, engine: str, platfor
         os.environ.pop("JAX_PLATFORMS", None)
         os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"  # as many bits as the dtype has
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    import gc
     import signal
     import traceback
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's
     module, _, name = engine.partition(":")
-    doing = getattr(importlib.import_module(module), name)(lambda *what: connection.send(("running", *what)))
+    made = getattr(importlib.import_module(module), name)
+    gc.collect()
+    gc.freeze()  # what JAX and the table consist of stays, and is not looked at again
+    gc.set_threshold(50_000, 20, 100)
+    doing = made(lambda *what: connection.send(("running", *what)))
     connection.send(("ready", doing.version))
     while True:
         try:

@@ -20,6 +20,7 @@ from calculus.types import ArrayType
 from grammar.meshes import parse_meshes
 from grammar.print import print_document
 from grammar.read import read
+from verifier.execution.run import run
 from verifier.report import Row
 from verifier.texts import check_text
 
@@ -263,4 +264,35 @@ def test_a_complex_result_has_no_gradient() -> None:
     """`jax.grad` asks for a real result too, unless it is told that the function is holomorphic."""
     program, checker = forward("{ lambda ; a:c64[]. let b:c64[] = mul a a in (b,) }", "X=2")
     with pytest.raises(Refused, match="c64"):
+        gradient(program, Workbench(checker), (0,))
+
+
+DOUBLED = """{ lambda ; a:f32[]. let
+    b:f32[] _:f32[] = scan[
+      ft_in=((), (None, None), ())
+      ft_out=((None, None), ())
+      jaxpr={ lambda ; c:f32[] d:f32[]. let
+          e:f32[] = mul c 2.0:f32[]
+          _:i32[] f:f32[] = while[
+            body_jaxpr={ lambda ; g:i32[] h:f32[]. let i:i32[] = add g 1:i32[]
+                j:f32[] = sin h in (i, j) }
+            body_nconsts=0
+            cond_jaxpr={ lambda ; k:i32[] l:f32[]. let m:bool[] = lt k 2:i32[] in (m,) }
+            cond_nconsts=0
+          ] 0:i32[] d
+        in (e, RESULT) }
+      length=3
+      reverse=False
+      unroll=1
+    ] a a
+  in (b,) }"""
+
+
+def test_a_while_loop_that_no_result_needs_is_in_nobodys_way_back() -> None:
+    """Three times doubled: eight, whatever goes on beside it. Where a result needs it, it has no way back."""
+    (mesh,) = parse_meshes("X=2")
+    made = read(grad(DOUBLED.replace("RESULT", "f"))).program
+    assert [float(one.value) for one in run(made, [mesh]).results] == [8.0]
+    program, checker = forward(DOUBLED.replace("(e, RESULT)", "(f, e)"), "X=2")
+    with pytest.raises(Refused, match="while loop, in reverse"):
         gradient(program, Workbench(checker), (0,))

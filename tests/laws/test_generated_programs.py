@@ -81,7 +81,9 @@ def test_most_primitives_with_a_transpose_and_every_form_are_drawn() -> None:
         for within in inside(equation)
         for deeper in within.equations
     }
-    assert {(one, other) for one in ("scan", "shard_map", "cond") for other in ("scan", "cond", "jit")} <= pairs
+    calls = {"jit", "checkpoint", "custom_jvp_call"}
+    pairs |= {(one, "call") for one, other in pairs if other in calls}
+    assert {(one, other) for one in ("scan", "shard_map", "cond") for other in ("scan", "cond", "call")} <= pairs
 
 
 def test_a_program_is_made_smaller_while_it_shows_something() -> None:

@@ -44,7 +44,7 @@ def drawn(
     checker = Checker([found])
     visiting = some(random, seed, guests)
     more = [move(one) for one in visiting for _ in range(12 // guests)]
-    more += ENDLESS if guests and random.random() < 0.15 else ()
+    more += ENDLESS if guests and random.random() < 0.25 else ()
     chosen = (
         (lambda grower: [*_moves(grower), *(more if grower.nesting else more[:12])])
         if moves is None

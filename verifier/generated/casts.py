@@ -28,7 +28,8 @@ ONCE: Final = (
 
 def _collected(grower: Grower) -> None:
     axis = grower.random.choice(grower.manual)
-    atom = grower.pick()
+    state = grower.random.choice("NRUVVV")
+    atom = grower.pick(lambda type: type.state(axis) == state) or grower.pick()
     if atom is None:
         return
     name = grower.random.choice([one for one in ONCE if COLLECTIVES[one].before == grower.type(atom).state(axis)])
@@ -60,4 +61,4 @@ def _met(grower: Grower) -> None:
         grower.propose(name, (atom,), {"axes": (axis,)})
 
 
-PER_DEVICE: Final[tuple[Callable[[Grower], None], ...]] = (*(_collected,) * 18, *(_met,) * 6)
+PER_DEVICE: Final[tuple[Callable[[Grower], None], ...]] = (*(_collected,) * 30, *(_met,) * 6)

@@ -46,10 +46,15 @@ def _called(grower: Grower) -> None:
     inputs = _body(inner, [grower.type(one) for one in operands])
     outputs = inner.ends()
     program, types = _closed(inner, inputs, outputs), [inner.type(one) for one in outputs]
-    if grower.random.random() < 0.5:
+    rows: dict[str, Value]
+    kind = grower.random.random()
+    if kind < 0.5:
         grower.propose("jit", operands, {"name": Word("f"), "jaxpr": program}, types)
+    elif kind < 0.65:  # a text prints no rule; it is taken to be that of the body
+        rows = {"name": Word("f"), "call_jaxpr": program, "jvp": Word("jvp"), "symbolic_zeros": False}
+        grower.propose("custom_jvp_call", operands, rows, types)
     else:
-        rows: dict[str, Value] = {"differentiated": False, "jaxpr": program, "policy": None, "prevent_cse": True}
+        rows = {"differentiated": False, "jaxpr": program, "policy": None, "prevent_cse": True}
         grower.propose("checkpoint", operands, rows, types)
 
 

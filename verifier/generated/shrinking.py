@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from calculus.meshes import Mesh
-from calculus.programs import Equation, Literal, Parameters, Program, Programs, Value, Variable, body
+from calculus.programs import Atom, Equation, Literal, Parameters, Program, Programs, Value, Variable, body
 from calculus.types import Type
 from verifier.generated.pruning import Path, without
 
 
 def shrunk(program: Program, shows: Callable[[Program], bool], mesh: Mesh | None = None) -> Program:
-    """The smallest that is found, one change at a time: a result less; an equation less, whose results become inputs;
-    no equation or input that nothing uses. With a mesh, an equation of a body becomes zeros too; without one, bodies
-    inside stay as they are."""
+    """The smallest that is found, one change at a time: a result less; equations less, many first, whose results become
+    inputs; no equation or input that nothing uses, unless it takes them to show it. With a mesh, an equation of a body
+    becomes zeros too; without one, bodies inside stay as they are."""
+    seen: set[Program] = set()
     changed = True
     while changed:
         changed = False
         for smaller in _smaller(program, mesh):
-            if _size(smaller) < _size(program) and smaller.outputs and shows(smaller):
+            if smaller in seen or not smaller.outputs or not _size(smaller) < _size(program):
+                continue
+            seen.add(smaller)
+            if shows(smaller):
                 program, changed = smaller, True
                 break
     return program
@@ -49,13 +53,21 @@ def _bodies(equation: Equation) -> Iterator[Program]:
 
 
 def _smaller(program: Program, mesh: Mesh | None) -> Iterator[Program]:
+    count = len(program.equations)
+    yield _made(program)
+    if len(program.outputs) > 1:
+        for end in program.outputs:
+            yield _made(program, outputs=(end,))
+    several = count // 2
+    while several > 1:
+        for start in range(0, count, several):
+            yield _apart(program, range(start, min(start + several, count)))
+        several //= 2
     for position in range(len(program.outputs)):
         if len(program.outputs) > 1:
             yield _made(program, outputs=(*program.outputs[:position], *program.outputs[position + 1 :]))
-    for number in reversed(range(len(program.equations))):
-        equation = program.equations[number]
-        rest = (*program.equations[:number], *program.equations[number + 1 :])
-        yield _made(program, rest, dict(zip(equation.binders, equation.types, strict=True)))
+    for number in reversed(range(count)):
+        yield _apart(program, range(number, number + 1))
     for number, equation in enumerate(program.equations):  # end there
         yield _made(program, program.equations[: number + 1], outputs=equation.binders)
     if mesh is not None:
@@ -66,6 +78,22 @@ def _smaller(program: Program, mesh: Mesh | None) -> Iterator[Program]:
                     made.constants, made.constant_types, made.inputs, made.input_types,
                     tuple(map(_pruned, made.equations)), made.outputs,
                 )  # fmt: skip
+    live = {atom for one in program.equations for atom in one.inputs} | set(program.outputs)
+    if not live.issuperset(program.inputs):
+        yield _made(program, unused=True, inputs=tuple(name for name in program.inputs if name in live))
+    for number in reversed(range(count)):  # what nothing uses stays
+        yield _apart(program, range(number, number + 1), unused=True)
+
+
+def _apart(program: Program, gone: range, unused: bool = False) -> Program:
+    """The program without some of its equations."""
+    left = [one for number, one in enumerate(program.equations) if number not in gone]
+    given = {
+        name: type
+        for number in gone
+        for name, type in zip(program.equations[number].binders, program.equations[number].types, strict=True)
+    }
+    return _made(program, tuple(left), given, unused=unused)
 
 
 def _paths(program: Program, around: Path = ()) -> Iterator[Path]:
@@ -107,18 +135,19 @@ def _live(value: Value) -> Value:
 
 
 def _made(
-    program: Program,
-    equations: tuple[object, ...] | None = None,
-    given: dict[Variable, Type | None] | None = None,
-    outputs: tuple[object, ...] | None = None,
-) -> Program:
-    """A program with other equations and results, these names among its inputs, and nothing that is not used."""
+    program: Program, equations: Sequence[Equation] | None = None, given: Mapping[Variable, Type | None] | None = None,
+    outputs: tuple[Atom, ...] | None = None, unused: bool = False, inputs: tuple[Variable, ...] | None = None,
+) -> Program:  # fmt: skip
+    """A program with other equations and results, these names among its inputs, and, but for `unused`, nothing that is
+    not used."""
     ends = program.outputs if outputs is None else outputs
-    kept, live = [], {one for one in ends if isinstance(one, str)}
+    kept: list[Equation] = []
+    live = {one for one in ends if isinstance(one, str)}
     for equation in reversed(program.equations if equations is None else equations):
-        if not live.isdisjoint(equation.binders):  # type: ignore[attr-defined]
+        if unused or not live.isdisjoint(equation.binders):
             kept.append(equation)
-            live.update(one for one in equation.inputs if isinstance(one, str))  # type: ignore[attr-defined]
+            live.update(one for one in equation.inputs if isinstance(one, str))
     types = {**dict(zip(program.inputs, program.input_types, strict=True)), **(given or {})}
-    inputs = tuple(name for name in types if name in live)
-    return Program((), (), inputs, tuple(types[name] for name in inputs), tuple(reversed(kept)), ends)  # type: ignore[arg-type]
+    names = tuple(name for name in types if name in live or (unused and inputs is None and name not in (given or {})))
+    names = names if inputs is None else inputs
+    return Program((), (), names, tuple(types[name] for name in names), tuple(reversed(kept)), ends)

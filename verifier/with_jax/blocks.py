@@ -18,13 +18,13 @@ ULPS = 8.0
 
 
 def difference(shown: Shown, theirs: Sequence[Array], outcome: Outcome, gradient: bool) -> str:
-    """How the blocks of a result differ from JAX's; empty where they do not. gradient: it says nothing where a value on
-    the way was no number, for then zeros are made in other ways."""
+    """How the blocks of a result differ from JAX's; empty where they do not. gradient: it says nothing where it is
+    no number, for zero times infinity is none, and either side may leave it out."""
     allowed = outcome.allowed * ULPS
     blocks = [one.astype(bool) if one.dtype.names or (one.dtype.kind == "V" and not one.dtype.itemsize) else one
               for one in theirs]  # fmt: skip
     if gradient:
-        blocks = [_where_finite(*pair) for pair in zip(shown.blocks, blocks, strict=True)]
+        blocks = [_where_numbers(*pair) for pair in zip(shown.blocks, blocks, strict=True)]
     if not any(apart(ours, theirs, allowed) for ours, theirs in zip(shown.blocks, blocks, strict=True)):
         return ""
     beside = ULPS * (outcome.spread.of(shown.name) if outcome.spread is not None else 0.0)
@@ -40,12 +40,11 @@ def difference(shown: Shown, theirs: Sequence[Array], outcome: Outcome, gradient
     return f"{shown.type}, device {wrong}: {words}"
 
 
-def _where_finite(ours: Array, theirs: Array) -> Array:
-    """Theirs, and ours where either is infinite or no number."""
+def _where_numbers(ours: Array, theirs: Array) -> Array:
+    """Theirs, and ours where either is no number."""
     if ours.shape != theirs.shape or not unit(ours.dtype):
         return theirs
-    finite = np.isfinite(comparable(ours)) & np.isfinite(comparable(theirs))
-    return np.where(finite, theirs, ours)
+    return np.where(np.isnan(comparable(ours)) | np.isnan(comparable(theirs)), ours, theirs)
 
 
 def _whole(blocks: Sequence[Array], type: ArrayType, outcome: Outcome) -> Array | None:

@@ -182,7 +182,9 @@ class Comparing:
         found.findings += findings
 
     def _smaller(self, finding: Finding, seed: int) -> None:
-        """Make the program of a finding smaller, and look for an entry again."""
+        """Look for an entry that says how such a thing shows in whatever program, else make the program of a finding
+        smaller, and look for one that says in which."""
+        finding.entry = finding.entry or next((one.number for one in self.entries if one.shows(finding, True)), 0)
         if finding.entry:
             return
         trials = 0

@@ -183,7 +183,8 @@ OPAQUE: Final = {
 CALLS: Final = frozenset(
     {"jit", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "closed_call", "core_call"}
 )
-"""Forms that call their body; what a text does not say of them, the rules of one's own, JAX is not told."""
+"""Forms that call their body; what a text does not say of them, the rules of one's own, JAX is not told, but that a jvp
+rule is that of the body."""
 FORMS: Final = CALLS | {"checkpoint", "remat2", "scan", "while", "cond", "shard_map", "compute_on"}
 
 
@@ -280,6 +281,10 @@ def _checkpoint(equation: Equation, inside: list[str], operands: list[str]) -> s
     return f"jax.checkpoint({inside[0]})({', '.join(operands)})"
 
 
+def _ruled(equation: Equation, inside: list[str], operands: list[str]) -> str:
+    return f"ruled({inside[0]})({', '.join(operands)})"
+
+
 def _scan(equation: Equation, inside: list[str], operands: list[str]) -> str:
     rows = equation.parameters
     held, carries = scan_parts(rows, len(operands), len(equation.binders))
@@ -315,6 +320,7 @@ def _shard_map(equation: Equation, inside: list[str], operands: list[str]) -> st
 
 _WRITTEN: Final = {
     **dict.fromkeys(CALLS, _jit),
+    "custom_jvp_call": _ruled,
     **dict.fromkeys(("checkpoint", "remat2"), _checkpoint),
     "scan": _scan,
     "while": _while,

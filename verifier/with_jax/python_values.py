@@ -31,6 +31,7 @@ _RESERVED: Final = frozenset(
         "full",
         "scatter",
         "while_loop",
+        "ruled",
         "program",
         "lax",
         "jax",

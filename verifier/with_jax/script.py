@@ -73,15 +73,19 @@ def scatter(name, operand, indices, updates, **rows):
 
 def full(number, shape, spec, varying, unreduced, reduced):
     number = getattr(jnp, str(number.dtype).replace("bool", "bool_"))(number)
-    sharding = None if spec is None else on(spec)
-    found = number
-    if shape or spec is not None:
-        found = bind("broadcast_in_dim", number, shape=shape, broadcast_dimensions=(), sharding=sharding)
+    sharding = on(P()) if spec is None and not shape else None if spec is None else on(spec)
+    found = bind("broadcast_in_dim", number, shape=shape, broadcast_dimensions=(), sharding=sharding)
     if varying or unreduced:
         found = bind("pvary", found, axes=varying + unreduced)
     if unreduced:
         found = bind("vary_unreduced_cast", found, axes=unreduced)
     return bind("preduced", found, axes=reduced) if reduced else found
+
+
+def ruled(function):
+    made = jax.custom_jvp(function)
+    made.defjvp(lambda primals, tangents: jax.jvp(function, primals, tangents))
+    return made
 
 
 def while_loop(until, known, body, held, carries):
