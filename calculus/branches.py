@@ -42,6 +42,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     ]
     first = _one_type(checker, equation, checked, scope)
     predicate = operand_type(operands[0])
+    _converge(checker, predicate, checked, "the predicate", scope)
     _decides(predicate, first, "the predicate", ("i32", "bool", "u32", "i64"), operands[0])
     if isinstance(predicate, ArrayType) and predicate.dtype == "bool" and len(programs) != 2:
         raise refuse(
@@ -51,7 +52,6 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
             help="give two branches, or an i32 index",
             place=Place("parameter", name="branches"),
         )
-    _converge(checker, predicate, checked, "the predicate", scope)
     _same_writes(predicate, checked, "the predicate")
     types = leave(checker, equation, first, "the cond")
     inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
@@ -127,8 +127,8 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     befores = inputs_of(inside.program, counts[1] + len(carry))[counts[1] :]
     afters = carried(checker, befores, inside.types, "the while loop", held, scope)
     decides = settle(checker, condition.types[0], _BOOL)
-    _decides(decides, afters, "the while condition", ("bool",))
     _converge(checker, decides, (condition, inside), "the while condition", scope)
+    _decides(decides, afters, "the while condition", ("bool",))
     _same_writes(decides, (condition, inside), "the while condition")
     types = leave(checker, equation, afters, "the while loop")
     inner = (

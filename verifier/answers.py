@@ -28,8 +28,14 @@ def function_report(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
             return report_on(target, str(meshes[0]) if meshes else None), ""
     except BadFactory as error:
         message, _, help = str(error).partition("\n  help: ")
+        if error.refused:
+            refusal = refuse("unmodelled-construct", message, because=_NO_PROGRAM, help=help).refusal
+            return NoFunction(target, "refused", refusals=[refusal]), str(error)
         refusal = refuse("no-function", message, help=help).refusal
         return NoFunction(target, "malformed", refusals=[refusal]), str(error)
+
+
+_NO_PROGRAM: Final = "JAX refuses the function, and leaves no program to judge"
 
 
 class NoFunction(Report):
@@ -39,7 +45,9 @@ class NoFunction(Report):
         """What went wrong, with the rule that was broken."""
         message, help, repair = text.partition("\n  help: ")
         (refusal,) = self.refusals
-        return f"{self.name}: malformed: {message}\n  rule: {refusal.rule} [{refusal.code}]{help}{repair}"
+        because = f"\n  because: {refusal.because}" if refusal.because else ""
+        rule = f"  rule: {refusal.rule} [{refusal.code}]{because}"
+        return f"{self.name}: {refusal.family.value}: {message}\n{rule}{help}{repair}"
 
 
 def file_report(file: str, meshes: list[Mesh]) -> tuple[Report, str]:

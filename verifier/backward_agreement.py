@@ -174,7 +174,8 @@ def answered(name: str, make: Callable[[], Traced]) -> Comparison | tuple[bool, 
     except (ImportError, OSError):
         raise
     except Refused as refused:
-        return True, f"{refused.refusal.code}: {refused.refusal.message}"
+        line = f"line {refused.refusal.line}: " if refused.refusal.line else ""
+        return True, f"{line}{refused.refusal.code}: {refused.refusal.message}"
     except Unwritten as error:
         return True, f"JAX's Python for {error} is not written"
     except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from calculus.checking import Checked, Checker
 from calculus.communication import COMPILER
@@ -57,18 +57,31 @@ def row(charge: Charge, line: int, where: str = "", value: str = "", library: st
 
 
 def counted(refusals: Sequence[Refusal]) -> list[Refusal]:
-    """What is not modelled comes last, each primitive once, with the number of its equations."""
-    found = [refusal for refusal in refusals if refusal.code != "unmodelled-primitive"]
-    counts: dict[str, int] = {}
-    first: dict[str, Refusal] = {}
+    """Each thing is said once. An axis that no mesh has is said of the first type that mentions it; what is not
+    modelled comes last, each primitive once, with the number of its equations."""
+    found: list[Refusal] = []
+    last: list[Refusal] = []
+    same: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
-        if refusal.code == "unmodelled-primitive":
-            counts[refusal.message] = counts.get(refusal.message, 0) + 1
-            first.setdefault(refusal.message, refusal)
-    for message, refusal in first.items():
-        if counts[message] > 1:
-            refusal.message = f"{message}: {counts[message]} equations, this the first"
-    return [*found, *first.values()]
+        if refusal.code not in _SAID_ONCE:
+            found.append(refusal)
+            continue
+        alike = same.setdefault((refusal.code, _SAID_ONCE[refusal.code](refusal)), [])
+        if not alike:
+            (last if refusal.code == "unmodelled-primitive" else found).append(refusal)
+        alike.append(refusal)
+    for (code, _), (first, *more) in same.items():
+        if more:
+            what = "equations" if code == "unmodelled-primitive" else "types"
+            first.message = f"{first.message}: {1 + len(more)} {what}, this the first"
+    return [*found, *last]
+
+
+_SAID_ONCE: Final[dict[str, Callable[[Refusal], str]]] = {
+    "unmodelled-primitive": lambda refusal: refusal.message,
+    "unknown-axis": lambda refusal: refusal.help,
+}
+"""The codes of which one refusal stands for all that say the same."""
 
 
 def _summed(charge: Charge, axes: Axes, where: str) -> str:

@@ -62,6 +62,18 @@ def shapes():
     return misfit, (array(3), array(4))
 
 
+def greatest():
+    def step(x):
+        return jax.shard_map(lambda v: jax.lax.pmax(v.sum(), "data"), in_specs=P("data"), out_specs=P())(x)
+    return jax.grad(step), (array(8, spec=P("data")),)
+
+
+def unwritten():
+    def step(x):
+        raise NotImplementedError("tomorrow")
+    return step, (array(8),)
+
+
 def unreduced():
     return jnp.cos, (array(8, spec=P(None, unreduced={"data"})),)
 
@@ -172,6 +184,7 @@ def test_a_mesh_from_the_command_line() -> None:
         ("users_steps:returns_no_arguments", "returned a tuple; it should return (f, args) or (f, args, kwargs)"),
         ("users_steps:raises", "users_steps:raises raised ValueError: no data today"),
         ("users_steps:shapes", "cannot be traced: TypeError: dot_general requires contracting dimensions"),
+        ("users_steps:unwritten", "cannot be traced: NotImplementedError: tomorrow"),
         ("users_steps:bare", "and no mesh is given: add mesh=..."),
     ],
 )
@@ -181,6 +194,14 @@ def test_what_leads_to_nothing_exits_with_2(target: str, words: str) -> None:
     assert words in result.output
     assert "Traceback" not in result.output
     assert "removed its internal frames" not in result.output
+
+
+def test_what_jax_refuses_is_refused() -> None:
+    """It is no mistake in how the command is used: JAX has no derivative of a maximum over devices."""
+    result = run("users_steps:greatest")
+    assert result.exit_code == 1
+    assert "unmodelled: users_steps:greatest cannot be traced: NotImplementedError: Differentiation" in result.output
+    assert "because: JAX refuses the function" in result.output
 
 
 def test_an_error_names_the_users_line() -> None:

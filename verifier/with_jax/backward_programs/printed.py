@@ -34,7 +34,7 @@ def function_of(file: str, meshes: Sequence[Mesh] = ()) -> tuple[Callable[..., A
     checker = Checker(given)
     checked = checker.check(instance(document.program)[0])
     if checker.refusals:
-        raise Refused(checker.refusals[0][0])
+        raise Refused(min((refusal for refusal, _ in checker.refusals), key=lambda one: one.line))
     program = typed(checked)
     mesh = given[0] if given else Mesh(())
     where = jax_meshes.abstract(mesh)
