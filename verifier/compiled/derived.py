@@ -218,7 +218,7 @@ class Onward:
         self.levels, self.stacked = 0, 1
         self.terms: set[object] = set()
         names = [*charge.equation.binders]
-        if any(self._is_cut(type) for type in charge.equation.types):
+        if charge.collective.kind != "reduce-scatter" and any(self._is_cut(type) for type in charge.equation.types):
             return
         for depth in range(len(self._sites) - 1, -1, -1):
             names = self._outside(depth, self._in_body(depth, names))

@@ -6,6 +6,7 @@ For TPU this opens libtpu (the extra `tpu-compiler`), which compiles and runs no
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -85,6 +86,9 @@ def _tpus(topology: str) -> list[Any]:
         os.environ.setdefault(name, value)
     if jax.config.jax_platforms is None:
         jax.config.update("jax_platforms", "cpu")  # nothing here runs on one
+    with contextlib.suppress(RuntimeError):  # where JAX has started, it has as many as it has
+        if jax.config.jax_num_cpu_devices < _FEW:
+            jax.config.update("jax_num_cpu_devices", _FEW)  # CPU devices may be compiled for next
     from jax.experimental import topologies
 
     try:

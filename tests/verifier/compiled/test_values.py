@@ -76,6 +76,20 @@ def test_of_calls_one_is_compiled_only_where_they_are_given_one_value() -> None:
     assert matched(gathers, compiled[:2], {"X": 2}).unexplained == 1
 
 
+def test_what_two_calls_scatter_is_added_outside() -> None:
+    text = """
+    let f = { lambda ; a:f32[8]{U:X}. let b:f32[8@X] = reshard a in (b,) } in
+    { lambda ; a:f32[8]{U:X} b:f32[8]{U:X} c:f32[8]{U:X}. let
+        d:f32[8@X] = jit[name=f jaxpr=f] a
+        e:f32[8@X] = jit[name=f jaxpr=f] b
+        g:f32[8@X] = add_any d e
+        h:f32[8@X] = jit[name=f jaxpr=f] c
+      in (g, h) }
+    """
+    first, other, alone = (one.terms for one in of(text))
+    assert (len(first), first, alone) == (1, other, frozenset())
+
+
 def test_a_loop_hands_on_what_it_does_not_change() -> None:
     before, constant, carried, after = (one.source for one in of(LOOP))
     assert before == constant
