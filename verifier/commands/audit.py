@@ -16,7 +16,7 @@ from verifier.commands.options import json_option
     "--primitive", "primitives", multiple=True, metavar="NAME",
     help="Only this primitive; or, as MODULE:NAME, one that its author has at hand. Repeat a NAME for several.",
 )  # fmt: skip
-@click.option("--run", is_flag=True, help="Also run: each defect's program, and the cells along one axis, on devices.")
+@click.option("--run", is_flag=True, help="Run each defect's program too, and cells along one axis and two.")
 @click.option(
     "--declaration", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
     help="Of MODULE:NAME: a file whose PRIMITIVES declares it. By default the table's declaration.",
@@ -53,8 +53,10 @@ def audit(
     does JAX accept it, and is it sound? It asks JAX's own check_jaxpr and no_collectives too. It prints the confirmed
     defects: how each shows, the function of JAX at fault, the cells that it covers, and the program of at most 25 lines
     that reproduces it alone (proofs/differences). What JAX accepts and is unsound, and that no entry of the ledger
-    covers, is printed as new. With --run each program runs, and a cell that both sides type alike is wrong where it
-    reads back another value than it has on one device, or does not compile. That takes some minutes.
+    covers, is printed as new. With --run each program runs, and some cells of each primitive and collective, along one
+    axis and two: a cell is wrong where it reads back another value than it has on one device, or does not compile; of
+    each defect it is said how many do. It asks in as many processes as there are processors, and says on standard error
+    how long it takes: on two about three minutes, and ten more with --run. Interrupted, it reports what it has found.
 
     For the author of a rule, --primitive MODULE:NAME takes one primitive of any importable JAX, a source checkout with
     local edits too (put it on PYTHONPATH). Its abstract evaluation is held against the relation that follows from its
@@ -72,6 +74,7 @@ def audit(
     \b
     Exit status: 0  every defect is known, and is there; of one primitive: nothing is wrong, nothing is missing
                  1  something is new, or repaired; of one primitive: something is wrong, missing, or does not transpose
+               130  it was interrupted: the report says how much was asked
                  2  the command is misused
     """
     one = [name for name in primitives if ":" in name]
