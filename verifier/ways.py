@@ -226,7 +226,7 @@ def run_all(
                     ways = worker.result()
                 except Lost as lost:
                     ways, version = _alone(job, seed, backward), worker.version
-                    worker = None
+                    worker, found.version = None, version
                     _died(ways, job, version, str(lost))
                 found.found.append(Ways(job.name, ways))
                 found.version = worker.version if worker is not None else found.version

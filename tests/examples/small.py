@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
 
@@ -43,6 +44,10 @@ SIZES: Final[dict[str, tuple[dict[str, int], dict[str, int]]]] = {
     "size_one_axes": ({"data": 2, "fsdp": 2, "model": 2}, {"BATCH": 8, "WIDTH": 8, "HIDDEN": 16}),
     "three_modes": ({"pod": 2, "data": 2, "model": 2}, {"BATCH": 8, "WIDTH": 8, "HIDDEN": 16}),
 }  # fmt: skip
+
+
+#: steps that have no optimizer's state
+WITHOUT_STATE: Final = frozenset({"loss", "microbatches", "three_modes"})
 
 
 class _Numbers(ast.NodeTransformer):
@@ -105,4 +110,19 @@ def __getattr__(name: str) -> Callable[[], tuple[Any, ...]]:
     if example not in SIZES or not factory:
         raise AttributeError(name)
     found: Callable[[], tuple[Any, ...]] = getattr(module(example), factory)
-    return found
+    return found if example in WITHOUT_STATE else functools.partial(_with_squares, found)
+
+
+def _with_squares(factory: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    """A step that squares the floats of its optimizer's state: those that are drawn have both signs, and an optimizer
+    takes roots of second moments."""
+    step, arguments = factory()
+
+    def squared(params: Any, state: Any, *rest: Any) -> Any:
+        def square(one: jax.Array) -> jax.Array:
+            return one * one if jnp.issubdtype(one.dtype, jnp.floating) else one
+
+        positive = jax.tree.map(square, state)
+        return step(params, positive, *rest)
+
+    return squared, arguments
