@@ -10,20 +10,24 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from calculus.meshes import Axis, Mesh
+from calculus.types import array_type
 from grammar.meshes import parse_meshes
 from grammar.read import read
 from verifier import program_agreement
 from verifier.cli import main
+from verifier.execution.run import Outcome, Shown
 from verifier.findings import VALUES, VERDICT, modes_of, uses, within
 from verifier.generated.guests import guests
 from verifier.ledger import ledger
 from verifier.program_agreement import Lost, Programs, Worker, compare, file_of, lines
 from verifier.with_jax import programs as engine
 from verifier.with_jax import running
+from verifier.with_jax.blocks import difference
 from verifier.with_jax.programs import Comparing, drawn_for
 from verifier.with_jax.python import as_python
 
@@ -173,3 +177,16 @@ def test_a_mesh_that_is_larger_than_the_devices_are_many() -> None:
     mesh = Mesh((Axis("X", 1024),))
     found = Comparing().compared(read("{ lambda ; a:f32[8]. let b:f32[8] = sin a in (b,) }").program, mesh)
     assert found.unwritten.startswith("a mesh of 1024 devices, where JAX has ")
+
+
+def test_what_is_too_small_for_a_normal_number_is_zero_to_the_compiler() -> None:
+    (mesh,) = parse_meshes("X=2")
+
+    def says(ours: float, theirs: float) -> str:
+        blocks = [np.full(2, ours, np.float32)] * 2
+        shown = Shown("a", array_type("f32", (2,)), blocks[0], blocks)
+        return difference(shown, [np.full(2, theirs, np.float32)] * 2, Outcome(2, mesh), gradient=False)
+
+    assert says(6e-40, 0.0) == ""
+    assert says(6e-37, 0.0)
+    assert says(float("inf"), 1.0)
