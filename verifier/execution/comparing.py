@@ -32,6 +32,14 @@ def unit(dtype: np.dtype[Any]) -> float:
         return 0.0
 
 
+def smallest(dtype: np.dtype[Any]) -> float:
+    """The smallest normal number of a dtype; 0 where nothing is rounded."""
+    if not unit(dtype):
+        return 0.0
+    limits: Any = np.finfo if dtype.kind == "c" else ml_dtypes.finfo
+    return float(limits(dtype).smallest_normal)
+
+
 def size_of(array: Array) -> float:
     """The size of the largest finite element; 0 of what is not rounded."""
     if not unit(array.dtype) or not array.size:

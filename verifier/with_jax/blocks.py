@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from calculus.types import ArrayType
 from verifier.devices import Array, NotAFamily, read_back
 from verifier.execution.arithmetic import stored
-from verifier.execution.comparing import apart, comparable, unit
+from verifier.execution.comparing import apart, comparable, smallest, unit
 from verifier.execution.run import Outcome, Shown
 
 ULPS = 8.0
@@ -30,7 +28,7 @@ def difference(shown: Shown, theirs: Sequence[Array], outcome: Outcome, gradient
     if not any(apart(ours, theirs, allowed) for ours, theirs in zip(shown.blocks, blocks, strict=True)):
         return ""
     beside = ULPS * (outcome.spread.of(shown.name) if outcome.spread is not None else 0.0)
-    beside = max(beside, _smallest(shown.blocks[0]))  # XLA takes smaller numbers for zero
+    beside = max(beside, smallest(shown.blocks[0].dtype))  # XLA takes smaller numbers for zero
     said = [apart(ours, theirs, allowed, beside) for ours, theirs in zip(shown.blocks, blocks, strict=True)]
     wrong = next((device for device, one in enumerate(said) if one), None)
     if wrong is None:
@@ -41,14 +39,6 @@ def difference(shown: Shown, theirs: Sequence[Array], outcome: Outcome, gradient
             return ""
     words = said[wrong].replace(" whole", " ours").replace(" on devices", " JAX's")
     return f"{shown.type}, device {wrong}: {words}"
-
-
-def _smallest(array: Array) -> float:
-    """The smallest normal number of what is rounded; 0 of anything else."""
-    if not unit(array.dtype):
-        return 0.0
-    limits: Any = np.finfo if array.dtype.kind == "c" else ml_dtypes.finfo
-    return float(limits(array.dtype).smallest_normal)
 
 
 def _where_numbers(ours: Array, theirs: Array) -> Array:
