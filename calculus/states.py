@@ -159,11 +159,17 @@ class _Question(NamedTuple):
                 dims = zip(self.use.scheme.operands[index], type.axes, strict=True)
                 own = next(dim for dim, axes in dims if axis in axes)
             for factor in own:
-                if axis in self.place.get(factor, ()):
+                axes = self.place.get(factor, ())
+                if axis in axes and (state == "S" or self._sliced(type, index, factor, axes)):
                     return ("S", factor)
         if state == "R" and self.q.signature.differentiable and index in self.q.signature.index:
             return "N"  # it is looked up, never differentiated: of the result, its mark says nothing
         return "N" if state == "S" else state
+
+    def _sliced(self, type: ArrayType, index: int, factor: int, axes: Axes) -> bool:
+        """Whether a copy can be sliced along a factor: none of the factor's axes cuts another of its dims."""
+        dims = zip(self.use.scheme.operands[index], type.axes, strict=True)
+        return all(factor in dim or set(axes).isdisjoint(own) for dim, own in dims)
 
     def _said(self, axis: str) -> State | None:
         """The printed state, by factor where a dim is cut."""
