@@ -24,6 +24,7 @@ WATCHED: Final[Mapping[str, str]] = {
     "cond": "V",
     "conv_general_dilated": "S",
     "reshard": "U",
+    "reshape": "U",
     "stack": "U",
 }
 """The primitives of which the ledger knows that they go wrong, and the states without which they do not (empty:

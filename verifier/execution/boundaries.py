@@ -92,8 +92,9 @@ class _Crossing:
         dtype = stored(type).dtype
         shown = array_type(dtype, blocks[0].shape, lists, (), pending, (), kind)
         found: Blocks = [blocks[0]] * self.within.count
+        seed = int(self.machine.random.integers(2**32))  # copies outside have the same pieces inside
         for owner, block in enumerate(blocks):
-            family = place(np.asarray(block), shown, self._hidden_mesh(), self.machine.random)
+            family = place(np.asarray(block), shown, self._hidden_mesh(), np.random.default_rng(seed))
             for number, outside in enumerate(self.owner):
                 if outside == owner:
                     at = self.within.coordinates[number]
