@@ -166,6 +166,6 @@ def two_layers_gather_once() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 if __name__ == "__main__":
-    for variant in (gather_each_time, gather_once):
+    for variant in (gather_each_time, gather_once, two_layers_gather_each_time, two_layers_gather_once):
         step, arguments = variant()
         print(f"{variant.__name__}\n{verifier.check(step, *arguments)}\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from calculus.programs import Document, clear_literals
+from calculus.refusals import Refused
 from calculus.types import Type, clear_interned
 from grammar import blocks, leaves
 from grammar.fast import read_fast
@@ -19,9 +20,13 @@ def read(text: str) -> Document:
     try:
         return read_fast(text)
     except leaves.Odd:
-        from grammar.parse import parse_document
+        pass
+    except Refused as refused:  # where a text goes wrong, the grammar says
+        if refused.refusal.code != "syntax":
+            raise
+    from grammar.parse import parse_document
 
-        return parse_document(text)
+    return parse_document(text)
 
 
 def read_type(text: str) -> Type:

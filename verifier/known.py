@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.checking import Checker, Scope
 from calculus.programs import Equation, Literal, Program
+from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, held
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
             arrays = [one for one in map(held, (*operands, *results)) if isinstance(one, ArrayType)]
             if _marked(arrays, WATCHED[equation.primitive]) and None not in results:
                 given = [one for one in operands if one is not None]
-                mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
+                try:
+                    mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
+                except Refused:  # a move between meshes, of which no cell is
+                    continue
                 alike = Verdict(tuple(one for one in results if one is not None))
                 yield cell_of(equation, types, mesh, alike, alike)
 

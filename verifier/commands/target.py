@@ -54,4 +54,6 @@ def _explained() -> Iterator[None]:
     except Refused as error:
         raise Misused(f"our checker refuses the program: {error.refusal.message}; see shardproof check") from error
     except NotCompiled as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.filename:
+            raise Misused(f"{error.__cause__.filename} cannot be read: {error.__cause__.strerror}") from error
         raise Misused(f"JAX or its compiler refuses the program: {error}") from error

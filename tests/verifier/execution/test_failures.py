@@ -107,6 +107,6 @@ def test_a_claim_of_a_boundary_that_is_false_is_found() -> None:
 
 
 def test_what_cannot_be_run_is_said() -> None:
-    found = ran("{ lambda ; a:f32[n]. let b:f32[n] = neg a in (b,) }")
+    found = run_text("{ lambda ; a:f32[2@X]. let b:f32[2@X] = neg a in (b,) }", [], "the text")
     assert found.verdict == "not run"
     assert found.status == 1

@@ -71,7 +71,7 @@ def test_corpus(name: str) -> None:
 NOT_RUN: Final = (
     "symbolic", "is not described here", "too large", "too many", "are not known", "is meant is not printed",
     "cannot be computed here", "name the sources", "a part of a cell that communicates", "a part of a part",
-    "crosses the boundary", "decide differently write",
+    "crosses the boundary", "rows are sent", "decide differently write",
 )  # fmt: skip
 """Why a program of the documents may not be run: what no numbers are for, or what is not described."""
 

@@ -46,7 +46,7 @@ def main() -> None:
     with jax.set_mesh(MESH):
         one, ten = np.ones(2, np.float32), np.full(2, 10, np.float32)
         which = pieces(np.array([True, False]), np.array([False, True]))
-        found["A choice"] = read(lax.select_n, which, pieces(one, one), pieces(ten, ten))
+        found["A choice looks"] = read(lax.select_n, which, pieces(one, one), pieces(ten, ten))
         found["A pad"] = read(lambda x: lax.pad(x, np.float32(7), ((0, 1, 0),)), pieces(one, one))
         slicing = lambda x, i: primitives.dynamic_slice_p.bind(x, i, slice_sizes=(1,))  # noqa: E731
         start = pieces(np.int32(1), np.int32(2))
