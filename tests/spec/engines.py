@@ -376,6 +376,34 @@ def python(block: Block, section: Section) -> Outcome:
     return found
 
 
+# --- proofs -----------------------------------------------------------------------------------------------------------
+
+
+def proofs(block: Block, section: Section) -> Outcome:
+    """Obligations by name, each with the status that the prover must give it."""
+    from verifier.proving import suite
+    from verifier.proving.obligations import STATUSES, discharge
+
+    found = Outcome()
+    for number, text in enumerate(block.text.splitlines(), 1):
+        name, line = text.strip(), block.line + number
+        if not name:
+            continue
+        wanted = [said.text for said in block.said if said.line == number]
+        found.need(
+            len(wanted) == 1 and wanted[0] in STATUSES, line, f"{name} needs one status of {', '.join(STATUSES)}"
+        )
+        meant = [
+            one for piece in suite.matching([name]) for one in suite.obligations(piece) if suite.named(one.name, name)
+        ]
+        found.need(bool(meant), line, f"no obligation is called {name}")
+        for one in meant:
+            outcome = discharge(one)
+            found.need([outcome.status] == wanted, line, f"{one.name} is {outcome.status} {outcome.objection}")
+        found.ran.add("Z")
+    return found
+
+
 LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "jaxpr": jaxpr,
     "type": types,
@@ -383,6 +411,7 @@ LANGUAGES: Final[dict[str, Callable[[Block, Section], Outcome]]] = {
     "run": run,
     "text": shown,
     "python": python,
+    "prove": proofs,
 }
 OPTIONS: Final[dict[str, set[str]]] = {
     "jaxpr": {"mesh", "file", "printed", "compiled", "wrt", *DERIVED},
@@ -391,7 +420,8 @@ OPTIONS: Final[dict[str, set[str]]] = {
     "run": {"file"},
     "text": set(),
     "python": {"run", "needs"},
+    "prove": set(),
 }
 
-BUILT: Final = frozenset("PTCGUXJ")
+BUILT: Final = frozenset("PTCGUXJZ")
 """The engines that a block can run. What JAX is asked about all blocks but Python is in `tests.spec.jax_engine`."""

@@ -174,7 +174,7 @@ def test_the_examples_of_the_readme_hold() -> None:
     examples = re.findall(r"(?:^    .*\n|^\n(?=    ))+", readme, re.MULTILINE)
     found = outcome("## examples\n" + "".join(map(textwrap.dedent, examples)))
     assert found.problems == []
-    assert found.ran == set("PTCUX")
+    assert found.ran == set("PTCUXZ")
 
 
 def test_every_language_has_its_options() -> None:
@@ -330,3 +330,21 @@ def test_what_jax_does_otherwise_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     compiled, ran = (sentence for _, sentence in jax_engine.ask(section).problems)
     assert "compiled, it moves" in compiled
     assert "result 0, f32[4,2], device 0: at [0, 0] 1.0 ours, 0.0 JAX's" in ran
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("cotangents.involution #: proved from definition", ""),
+        ("cotangents.involution #: tested", "cotangents.involution is proved from definition"),
+        ("cotangents.involution", "needs one status"),
+        ("cotangents.involution #: surely", "needs one status"),
+        ("cotangents.evolution #: proved from definition", "no obligation is called cotangents.evolution"),
+    ],
+)
+def test_what_is_not_proved_so_is_reported(line: str, complaint: str) -> None:
+    (section,) = sections(f"## B1 · a title\n\n```prove\n{line}\n```\n", "page.md")
+    found = run_section(section)
+    assert "Z" in found.ran
+    assert bool(found.problems) is bool(complaint)
+    assert any(complaint in sentence for _, sentence in found.problems) or not complaint
