@@ -358,7 +358,11 @@ class _Functions:
         return self._rounded(x, lambda value: ToNumber(ToInteger(value)), "floor")
 
     def ceil(self, x: Element) -> Element:
-        return self._rounded(x, lambda value: -ToNumber(ToInteger(-value)), "ceil")
+        def above(value: Any) -> Any:
+            below = ToNumber(ToInteger(value))
+            return If(below == value, below, below + 1)
+
+        return self._rounded(x, above, "ceil")
 
     def _rounded(self, x: Element, by: Callable[[Any], Any], name: str) -> Element:
         if dtype_class(x.short) != "f":
