@@ -68,13 +68,14 @@ def _answer(text: str) -> str:
 
     solver = cvc5.Solver()
     solver.setOption("tlimit-per", str(PATIENCE))
+    solver.setOption("verbosity", "-1")
     parser = cvc5.InputParser(solver)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, text, "query")
     symbols = parser.getSymbolManager()
     answer = ""
-    while True:
-        command = parser.nextCommand()
-        if command.isNull():
-            return answer
-        said = str(command.invoke(solver, symbols)).strip()
-        answer = said or answer
+    try:
+        while not (command := parser.nextCommand()).isNull():
+            answer = str(command.invoke(solver, symbols)).strip() or answer
+    except RuntimeError as error:  # what it does not take, it does not know
+        return str(error)
+    return answer

@@ -422,5 +422,5 @@ def traced(
             raise Untraceable
         return Traced(value, tuple(looked), seen=True)
     except Untraceable:
-        name = f"{primitive.name} {number}" if number else primitive.name
+        name = f"kernel {primitive.name} {number}" if number else f"kernel {primitive.name}"  # some are other theories'
         return Traced(terms.opaque(name, values, dtype), (primitive.name,), seen=False)
