@@ -202,6 +202,8 @@ def hermitian_eigenvectors(np: Any, p: Any, x: Any) -> Any:
 def svd(np: Any, p: Any, x: Any) -> Any:
     """Singular values, the greatest first, and where asked for the left and right singular vectors."""
     kept = slice(*(p["subset_by_index"] or (None,)))
+    if not np.isfinite(x).all():  # some libraries search for ever
+        x = np.full_like(x, np.nan)
     if not p["compute_uv"]:
         return np.linalg.svd(x, compute_uv=False)[kept]
     left, values, right = np.linalg.svd(x, full_matrices=p["full_matrices"])
