@@ -49,9 +49,6 @@ class Arithmetic(Protocol):
     def all(self, conditions: Iterable[Condition]) -> Condition:
         """Whether all of them hold."""
 
-    def any(self, conditions: Iterable[Condition]) -> Condition:
-        """Whether one of them holds."""
-
     def some(self, name: str, value: int, least: int | None = None) -> Digit:
         """A number that a parameter says: proofs hold for every such number, of at least `least`."""
 

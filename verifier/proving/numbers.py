@@ -30,9 +30,6 @@ class Numbers:
     def all(self, conditions: Iterable[Any]) -> Any:
         return all(conditions)
 
-    def any(self, conditions: Iterable[Any]) -> Any:
-        return any(conditions)
-
     def some(self, name: str, value: int, least: int | None = None) -> int:
         return value
 

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from calculus.linearity import PENDING
 from calculus.meshes import Axis, Mesh
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive, Site
@@ -175,7 +176,7 @@ def _claim(primitive: Primitive, types: list[ArrayType], text: str, outcomes: Se
 def _state(indices: Any, type: ArrayType, axis: str) -> Any:
     state = type.state(axis)
     if state == "U":
-        return {"sum": "U", "max": "Umax", "min": "Umin"}[type.kind]
+        return PENDING[type.kind]
     if state == "S":
         (dim,) = (dim for dim, axes in enumerate(type.axes) if axis in axes)
         return ("S", indices[dim][0] if indices[dim] else -1)

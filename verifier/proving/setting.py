@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from calculus.elements import Call, Fold, NotDefined
-from calculus.linearity import KIND
+from calculus.linearity import PENDING
 from calculus.primitives.declaration import Primitive
 from calculus.schemes import Indices
 from calculus.types import dtype_class
@@ -25,7 +25,7 @@ DEVICE: Final = Integer("d")
 OWN: Final = Integer("j")
 """Devices, the elements of a block, a device, and an element of its block."""
 
-PIECES: Final = {"U": "sum", **KIND}
+PIECES: Final = {state: monoid for monoid, state in PENDING.items()}
 """What is pending, by state."""
 
 
@@ -111,8 +111,9 @@ class Setting:
 
         return self.terms.known(("digit", factor, over), make)
 
-    def array(self, position: int, name: str, local: bool) -> Array:
-        """An operand whose elements nobody knows. A device with a block of it reads its own, and anything outside."""
+    def array(self, position: int, name: str, local: bool, pending: bool = False) -> Array:
+        """An operand whose elements nobody knows. A device with a block of it reads its own, and anything outside.
+        pending: whether it is pieces, which may be infinite where other operands are supposed to be finite."""
         indices = self.scheme.operands[position]
         factors = [factor for dim in indices for factor in dim]
         dtype = self.sample.operands[position].dtype
@@ -131,7 +132,7 @@ class Setting:
                     return whole(*moved)
                 return self.terms.where(And(own >= 0, own < BLOCK), whole(*moved), outside(*digits))
 
-        if self.finite and self.terms.extended and dtype_class(dtype) == "f":
+        if self.finite and not pending and self.terms.extended and dtype_class(dtype) == "f":
             read = partial(self._finite, read)
         return Array(read, factors, indices, partial(self.size, local=local))
 

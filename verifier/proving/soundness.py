@@ -63,19 +63,22 @@ def shown(primitive: Primitive, sample: Sample, number: int, judgment: Judgment)
         here = Setting(primitive, sample, number, judgment, extended, finite, blind)
         return here, _shown(here)
 
+    def proved(found: Shown) -> bool:
+        return all(decide(query).proved for query in found.queries)
+
     try:
-        here, found = made(ordered, ordered and not _choice(primitive))
-        unclear = here.opaque and here.seen and any(state in PIECES for state in judgment.given)
-        if unclear and not all(decide(query).proved for query in found.queries):
-            return made(ordered, ordered and not _choice(primitive), True)[1]
+        here, found = made(ordered, finite=False)
+        if not any(state in PIECES for state in judgment.given):
+            return found
+        finite = False
+        if here.terms.extended and here.seen and not proved(found):  # joins are claimed beside finite numbers
+            finite = True
+            here, found = made(ordered, finite)
+        if here.opaque and here.seen and not proved(found):
+            return made(ordered, finite, True)[1]
         return found
     except NeedsExtended:
         return made(True, True)[1]
-
-
-def _choice(primitive: Primitive) -> bool:
-    """Whether elements are moved or chosen: beside sums, other operands are finite (proofs/signatures.md)."""
-    return primitive.name not in ("add", "add_any", "sub", "scatter-add", "scatter-sub")
 
 
 def _shown(here: Setting) -> Shown:
@@ -99,6 +102,7 @@ def _shown(here: Setting) -> Shown:
         domain = {"f": "reals", "c": "complex numbers", "b": "truth values"}.get(kind, "integers modulo 2^k")
         if here.terms.extended:
             domain = {"f": "extended reals with NaN", "b": "truth values"}.get(kind, "integers")
+            domain += ", beside finite numbers" if here.finite else ""
     basis = DEFINITION if here.seen else PROPERTIES
     return Shown(
         tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries), basis, domain, uses
@@ -209,9 +213,7 @@ def _alike(one: Value, other: Value) -> bool:
 def _piece(here: Setting, position: int, which: str, kind: str) -> Array:
     if here.judgment.given[position] not in PIECES:
         return here.array(position, f"x{position}", False)
-    here_finite, here.finite = here.finite, False
-    one, other = (here.array(position, f"{name}{position}", False) for name in ("one", "other"))
-    here.finite = here_finite
+    one, other = (here.array(position, f"{name}{position}", False, pending=True) for name in ("one", "other"))
     if which != "both":
         return one if which == "one" else other
 

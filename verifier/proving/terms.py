@@ -102,10 +102,6 @@ class Terms:
         said = [one for one in conditions if one is not True]
         return said[0] if len(said) == 1 else And(*said) if said else True
 
-    def any(self, conditions: Iterable[Any]) -> Any:
-        said = [one for one in conditions if one is not False]
-        return said[0] if len(said) == 1 else Or(*said) if said else False
-
     def some(self, name: str, value: int, least: int | None = None) -> Term:
         """Any number, whatever the sample says."""
 
