@@ -37,6 +37,32 @@ T = TypeVar("T")
 _NUMBERS = itertools.count(1)
 
 
+class Line(int):
+    """The line of an equation of a derived program, which is that of the equation it is derived from, and the operand
+    there that it is derived for: whose tangent it pushes, whose cotangent it makes."""
+
+    operand: int
+
+    def __new__(cls, line: int, operand: int) -> Line:
+        """A line that tells an operand of the equation on it."""
+        made = super().__new__(cls, line)
+        made.operand = operand
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Line, (int(self), self.operand)
+
+
+def about(line: int, operand: int | None) -> int:
+    """A line that tells an operand, itself where it tells one already or none is known."""
+    return line if operand is None or isinstance(line, Line) else Line(line, operand)
+
+
+def operand_of(line: int) -> int | None:
+    """The operand that a line tells, `None` where it tells none."""
+    return line.operand if isinstance(line, Line) else None
+
+
 def fresh() -> Variable:
     """A name that no program has."""
     return f"%{next(_NUMBERS)}"
@@ -208,7 +234,7 @@ class Builder:
                     names[old] = new
                     types[new] = type  # type: ignore[assignment]
             inputs = tuple([names.get(atom, atom) for atom in equation.inputs])
-            place = line if equation.line == before else equation.line
+            place = about(line, operand_of(equation.line)) if equation.line == before else equation.line
             made.append(Equation(equation.primitive, equation.parameters, inputs, binders, equation.types, place))
 
     def one(

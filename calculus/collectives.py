@@ -19,7 +19,6 @@ from calculus.communication import (
     PERMUTE,
     REDUCE_SCATTER,
     Collective,
-    block_bytes,
     over,
 )
 from calculus.judgments import need, rule
@@ -31,6 +30,7 @@ from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
 from calculus.types import ArrayType, Axes, Dim, FutureType, Type, array_type, held
 from calculus.uses import Operand, literal_fits
+from calculus.volumes import volume
 
 
 class Row(NamedTuple):
@@ -166,8 +166,7 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
                 place=Place("binder", index),
             )
         if row.kind and not isinstance(operand, Literal) and moves:
-            payload = block_bytes(result if row.kind == ALL_GATHER else type, mesh)
-            found += over(row.kind, axes, payload, mesh)
+            found += over(row.kind, axes, volume(result if row.kind == ALL_GATHER else type), mesh)
     return Typing(tuple(results), found)
 
 

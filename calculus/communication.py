@@ -20,7 +20,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from calculus.meshes import AxisMode, Mesh
-from calculus.types import DTYPES, ArrayType, Axes, Dim, array_type
+from calculus.types import ArrayType, Axes, Dim, array_type
+from calculus.volumes import Volume, volume
 
 ALL_REDUCE: Final = "all-reduce"
 ALL_GATHER: Final = "all-gather"
@@ -42,7 +43,8 @@ class Collective(NamedTuple):
     """One collective. payload: bytes per device, `None` where a size is not known. group: how many devices take part
     in one instance. subject: the operand that is moved as it is, -1 for a result. goal: where it is moved in the end,
     so that moving it there again is the same collective; `None` where it is another one every time, as for pending
-    sums (measured: two of the same are reduced twice)."""
+    sums (measured: two of the same are reduced twice). volume: what the payload is the size of; `None` where that is no
+    block."""
 
     kind: str
     axes: Axes
@@ -51,6 +53,7 @@ class Collective(NamedTuple):
     exactness: str = EXACT
     subject: int = -1
     goal: Hashable = None
+    volume: Volume | None = None
 
     @property
     def wire(self) -> int | Fraction | None:
@@ -74,35 +77,20 @@ class Collective(NamedTuple):
 def block_bytes(type: ArrayType, mesh: Mesh, lists: Lists | None = None) -> int | None:
     """Bytes of one device's block of an array of this type, or of one placed by other lists; `None` where the mesh or
     a symbolic dim leaves it open."""
-    return shape_bytes(type.dtype, type.shape, type.axes if lists is None else lists, mesh)
-
-
-def shape_bytes(dtype: str, shape: Sequence[Dim], lists: Lists, mesh: Mesh) -> int | None:
-    """Bytes of one device's block of an array of this dtype and shape placed by these lists."""
-    bits = DTYPES[dtype][1] if dtype in DTYPES else 0
-    count = 1
-    for size, axes in zip(shape, lists, strict=True):
-        if isinstance(size, str):
-            return None
-        if axes:
-            parts = mesh.size(axes)
-            if parts is None:
-                return None
-            count *= -(-size // parts)
-        else:
-            count *= size
-    return (count * bits + 7) // 8
+    return volume(type, lists).bytes(mesh)
 
 
 def over(
-    kind: str, axes: Iterable[str], payload: int | None, mesh: Mesh, exactness: str = EXACT
+    kind: str, axes: Iterable[str], moved: Volume | None, mesh: Mesh, exactness: str = EXACT
 ) -> tuple[Collective, ...]:
-    """One collective over these axes, or none where they hold one device together or nothing is sent."""
+    """One collective over these axes, or none where they hold one device together or nothing is sent. moved: the block
+    that is its payload, `None` where nobody knows it."""
     axes = tuple(axis for axis in axes if mesh.size((axis,)) != 1)
     group = mesh.size(axes)
+    payload = None if moved is None else moved.bytes(mesh)
     if not axes or group == 1 or payload == 0:
         return ()
-    return (Collective(kind, axes, payload, group, exactness),)
+    return (Collective(kind, axes, payload, group, exactness, volume=moved),)
 
 
 def gather(type: ArrayType, lists: Lists, goal: Lists, mesh: Mesh) -> tuple[Collective, ...]:
@@ -114,7 +102,7 @@ def gather(type: ArrayType, lists: Lists, goal: Lists, mesh: Mesh) -> tuple[Coll
         dropped = current[dim][len(goal[dim]) :]
         if dropped:
             current[dim] = tuple(goal[dim])
-            found += over(ALL_GATHER, dropped, block_bytes(type, mesh, current), mesh)
+            found += over(ALL_GATHER, dropped, volume(type, current), mesh)
     return tuple(found)
 
 
@@ -144,9 +132,9 @@ def reduce(
             renumbers = mesh.size(landed) in spare(mesh, ends)
             spread = several or len(ends_in) > 1 or ends_in[0] != landed or renumbers
             exactness = ESTIMATE if spread else EXACT
-            found += over(REDUCE_SCATTER, landed, shape_bytes(dtype, shape, before, mesh), mesh, exactness)
+            found += over(REDUCE_SCATTER, landed, Volume(dtype, tuple(shape), tuple(before)), mesh, exactness)
         if rest:
-            found += over(kind, rest, shape_bytes(dtype, shape, lists, mesh), mesh)
+            found += over(kind, rest, Volume(dtype, tuple(shape), tuple(lists)), mesh)
     return tuple(found)
 
 
@@ -175,9 +163,9 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
             tail = wanted[len(lists[dim]) :] if wanted[: len(lists[dim])] == lists[dim] else ()
             landed = tuple(axis for axis in tail if axis in leaving)
             if landed and tail[: len(landed)] == landed and source.kind == "sum":
-                payload = block_bytes(source, mesh, lists)
+                moved_whole = volume(source, lists)
                 lists[dim] += landed
-                found += over(REDUCE_SCATTER, landed, payload, mesh)
+                found += over(REDUCE_SCATTER, landed, moved_whole, mesh)
                 leaving = tuple(axis for axis in leaving if axis not in landed)
         found += _placing(ALL_REDUCE, leaving, source, mesh, lists)
         if len(found) > 1:
@@ -277,7 +265,7 @@ def _idle(mesh: Mesh, lists: Lists) -> bool:
 
 def _placing(kind: str, axes: Axes, type: ArrayType, mesh: Mesh, lists: Lists) -> tuple[Collective, ...]:
     """A collective that leaves an array placed by these lists, and has blocks of that size."""
-    return over(kind, axes, block_bytes(type, mesh, lists), mesh)
+    return over(kind, axes, volume(type, lists), mesh)
 
 
 def _renumber(type: ArrayType, lists: list[Axes], dim: int, wanted: Axes, mesh: Mesh) -> tuple[Collective, ...]:
@@ -286,14 +274,14 @@ def _renumber(type: ArrayType, lists: list[Axes], dim: int, wanted: Axes, mesh: 
     before = lists[dim]
     after = [*lists[:dim], wanted, *lists[dim + 1 :]]
     have, need = mesh.size(before), mesh.size(wanted)
-    sizes = [size for size in (block_bytes(type, mesh, lists), block_bytes(type, mesh, after)) if size is not None]
-    moved = _displaced(before, wanted, mesh)
-    found = over(PERMUTE, moved, min(sizes) if len(sizes) == 2 else None, mesh)
+    sizes = block_bytes(type, mesh, lists), block_bytes(type, mesh, after)
+    finer = None if None in sizes else volume(type, lists if sizes[0] <= sizes[1] else after)  # type: ignore[operator]
+    found = over(PERMUTE, _displaced(before, wanted, mesh), finer, mesh)
     if have is not None and need is not None and need < have:
         dropped = tuple(axis for axis in before if axis not in wanted)
         ratio = have // need
-        payload = block_bytes(type, mesh, after)
-        found += (Collective(ALL_GATHER, dropped or before, payload, ratio),)
+        coarser = volume(type, after)
+        found += (Collective(ALL_GATHER, dropped or before, coarser.bytes(mesh), ratio, volume=coarser),)
     return found
 
 
@@ -313,7 +301,7 @@ def _everything(type: ArrayType, lists: Lists, mesh: Mesh, goal: Lists | None = 
     """The upper bound: gather every dim whose list changes beyond a common prefix."""
     target = [axes[: _common_prefix(axes, goal[dim])] if goal else () for dim, axes in enumerate(lists)]
     axes = tuple(axis for dim, names in enumerate(lists) for axis in names[len(target[dim]) :])
-    return over(ALL_GATHER, axes, block_bytes(type, mesh, target), mesh, ESTIMATE)
+    return over(ALL_GATHER, axes, volume(type, target), mesh, ESTIMATE)
 
 
 def _common_prefix(left: Axes, right: Axes) -> int:

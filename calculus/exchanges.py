@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from calculus.bodies import Formed, unchanged
 from calculus.collectives import AWAITED_BY, array_of, collective, in_manual, permutes, whole_axes
-from calculus.communication import ALL_TO_ALL, AT_MOST, PERMUTE, block_bytes, over
+from calculus.communication import ALL_TO_ALL, AT_MOST, PERMUTE, over
 from calculus.judgments import need, rule
 from calculus.parameters import names, required
 from calculus.programs import Equation, Literal, Parameters
@@ -19,6 +19,7 @@ from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
 from calculus.types import TOKEN, ArrayType, Axes, FutureType
 from calculus.uses import Operand
+from calculus.volumes import volume
 
 if TYPE_CHECKING:
     from calculus.checking import Checker, Scope
@@ -153,9 +154,7 @@ def ragged_exchange(checker: Checker, equation: Equation, operands: Sequence[Ope
             )
         _agreed(type, source, (), f"operand {index}", index)
     result = agreeing(target, equation.types[0], 0)
-    moved = tuple(
-        one._replace(exactness=AT_MOST) for one in over(ALL_TO_ALL, axes, block_bytes(source, scope.mesh), scope.mesh)
-    )
+    moved = tuple(one._replace(exactness=AT_MOST) for one in over(ALL_TO_ALL, axes, volume(source), scope.mesh))
     return Typing((result,), moved), (), True
 
 
@@ -173,7 +172,7 @@ def send(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         _varies(type, axes, equation.primitive, 0)
     unchanged(equation, TOKEN, "what is sent arrives elsewhere; here a token says that it was")
     moves = permutes(equation.parameters, scope.mesh.size(axes)) and not isinstance(operands[0], Literal)
-    moved = over(PERMUTE, axes, block_bytes(type, scope.mesh), scope.mesh) if moves else ()
+    moved = over(PERMUTE, axes, volume(type), scope.mesh) if moves else ()
     return Typing((TOKEN,), moved), (), True
 
 
@@ -209,8 +208,8 @@ def receive(checker: Checker, equation: Equation, operands: Sequence[Operand], s
             place=Place("binder", 0),
         )
     checker.assume("precv")
-    meet = over(PERMUTE, axes, block_bytes(printed, scope.mesh), scope.mesh) if moves else ()
-    return Typing((printed,), tuple(one._replace(payload=0) for one in meet)), (), False
+    meet = over(PERMUTE, axes, volume(printed), scope.mesh) if moves else ()
+    return Typing((printed,), tuple(one._replace(payload=0, volume=None) for one in meet)), (), False
 
 
 @rule

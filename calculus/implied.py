@@ -28,12 +28,12 @@ from calculus.communication import (
     move,
     over,
     reduce,
-    shape_bytes,
     spare,
 )
 from calculus.meshes import Mesh
 from calculus.schemes import Scheme
 from calculus.types import ArrayType, Axes, array_type
+from calculus.volumes import Volume, volume
 
 
 def implied(
@@ -111,7 +111,7 @@ def implied(
             kept[index][scheme.operands[index].index((factor,))] = axes[:shared]
         type = operands[index]
         if turned and type is not None:
-            permute = over(PERMUTE, mesh.in_order(turned), block_bytes(type, mesh), mesh)
+            permute = over(PERMUTE, mesh.in_order(turned), volume(type), mesh)
             found += (one.of(index, "turned") for one in permute)
     slid = _slid(scheme, operands, result, mesh)
     guessed |= bool(slid) or _searched(scheme, operands, cuts, kept, goal, result, any(pending), mesh)
@@ -184,7 +184,7 @@ def _slid(scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayTyp
             along = scheme.along.get(factors[0]) if scheme.along and len(factors) == 1 else None
             if type and along is not None and result.axes[along] not in ((), type.axes[dim]):
                 lists = [*type.axes[:dim], (), *type.axes[dim + 1 :]]
-                found += over(ALL_GATHER, result.axes[along], block_bytes(type, mesh, lists), mesh)
+                found += over(ALL_GATHER, result.axes[along], volume(type, lists), mesh)
     return found
 
 
@@ -281,9 +281,6 @@ def _arg_reduction(
     """The best candidate of each block is gathered, values and indices."""
     found: tuple[Collective, ...] = ()
     for axes in pending:
-        count = mesh.size(axes)
         for dtype in (operand.dtype if operand else result.dtype, result.dtype):
-            block = shape_bytes(dtype, result.shape, result.axes, mesh)
-            payload = None if block is None or count is None else count * block
-            found += over(ALL_GATHER, axes, payload, mesh)
+            found += over(ALL_GATHER, axes, Volume(dtype, tuple(result.shape), tuple(result.axes), axes), mesh)
     return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Workbench, about
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
 from calculus.evaluation import Evaluation, Use, met, named
@@ -155,7 +155,11 @@ class Linearizer:
                 evaluations[operand] = Evaluation(
                     lambda: named(use, primals, (tangents[operand],), results), known, linear
                 )
-            return evaluations[operand].value(formula, type)
+            line, linear.line = linear.line, about(linear.line, operand)
+            try:
+                return evaluations[operand].value(formula, type)
+            finally:
+                linear.line = line
 
         def itself(group: Sequence[int]) -> tuple[Atom, ...]:
             inputs = tuple(

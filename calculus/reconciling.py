@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from calculus.communication import ALL_REDUCE, Collective, block_bytes, move, over
+from calculus.communication import ALL_REDUCE, Collective, move, over
 from calculus.cotangents import cotangent
 from calculus.meshes import AxisMode, Mesh
 from calculus.refusals import Refused
 from calculus.repairs import priced
 from calculus.types import ArrayType, Type
+from calculus.volumes import volume
 
 _CASTS: Final = {
     ("N", "V"): "pvary",
@@ -70,7 +71,7 @@ def turned(before: ArrayType, after: ArrayType, mesh: Mesh) -> Way | None:
         if name is None:
             return None
         casts.append(f"{name} over {axis}")
-        summed = over(ALL_REDUCE, (axis,), block_bytes(before, mesh), mesh)
+        summed = over(ALL_REDUCE, (axis,), volume(before), mesh)
         forward += summed if states[0] == "U" else ()
         backward += () if states in (("U", "N"), ("R", "V")) else summed
     source, target = before.without(manual), after.without(manual)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Workbench, about
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, met, named
@@ -143,8 +143,10 @@ class Transposer:
         evaluation = Evaluation(lambda: named(use, inputs, flowing), builder, builder, targets)
         for position, atom in enumerate(equation.inputs):
             if isinstance(atom, str) and atom in self.linear:
+                builder.line = about(equation.line, position)
                 found = adjoint(builder, use, equation.parameters, inputs, position, flowing, evaluation)
                 self.add(atom, found)
+        builder.line = equation.line
 
     def instantiated(self, ct: Atom | None, primal: Atom) -> Atom:
         """A cotangent as a value, zero included."""

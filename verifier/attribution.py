@@ -97,6 +97,12 @@ class Attribution:
             program = outer
         return Origin(None, moved)
 
+    def types_of(self, equation: Equation) -> tuple[Type | None, ...]:
+        """The types of an equation's operands, in any body; `None` where one is not known."""
+        program = self._places[0].get(id(equation))
+        known = {} if program is None else self._body(program).types
+        return tuple([atom.type if isinstance(atom, Literal) else known.get(atom) for atom in equation.inputs])
+
     @functools.cached_property
     def _places(self) -> tuple[dict[int, Program], dict[int, tuple[Program, Equation, Inner | None]]]:
         """The body that holds each equation, and the equation that holds each body, by identity."""

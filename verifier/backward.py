@@ -124,19 +124,19 @@ def derive(
     document = read(text)
     given = list(meshes) or meshes_of(document)
     program = document.program
-    positions = _positions(program, wrt)
+    positions = positions_of(program, wrt)
     checker = Checker(given)
     checker.check(program)
     try:
         found = made(program, checker, make, positions)
     except Refused as refused:
-        _point(refused.refusal, document, text, make)
+        point(refused.refusal, document, text, make)
         verdict = verdict_on([refused.refusal])
         return Backward(forward, Derived(file, verdict, checker.equations, [refused.refusal], kind=KINDS[make]))
     examined = found.examined
     refusals = counted(examined.refusals)
     for refusal in refusals:
-        _point(refusal, document, text, make)
+        point(refusal, document, text, make)
     facts = Facts(document)
     rows = [
         row(one, one.equation.line, forward=facts.of(one) if found.backward(one) else "") for one in examined.charges
@@ -196,7 +196,8 @@ def _first_line(given: Sequence[Mesh]) -> str | None:
         return None
 
 
-def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
+def positions_of(program: Program, wrt: Sequence[str] | None) -> list[int]:
+    """The positions of the inputs that are named, by default of all that can change. Raises `UnknownInput`."""
     names = {name: position for position, name in enumerate(program.inputs)}
     if wrt is None:
         types = program.input_types
@@ -208,7 +209,7 @@ def _positions(program: Program, wrt: Sequence[str] | None) -> list[int]:
     return list(dict.fromkeys(names[name] for name in wrt))
 
 
-def _point(refusal: Refusal, document: Document, text: str, make: Derive) -> None:
+def point(refusal: Refusal, document: Document, text: str, make: Derive) -> None:
     """Let a refusal of a derived program point at the forward equation that it comes from."""
     refusal.message = f"{within(make)}{refusal.message}"
     if not refusal.line:

@@ -94,7 +94,7 @@ def derive_function(report: FunctionReport, make: Derive, wrt: Any = None) -> Ba
 def _report(
     report: FunctionReport, source: Source, found: Made, make: Derive, positions: Sequence[int]
 ) -> BackwardReport:
-    inputs, outputs, gradients = _names(report, source, make, positions, found.document.program)
+    inputs, outputs, gradients = names(report, source, make, positions, found.document.program)
     program, examined = found.document.program, found.examined
     words = Words(program, examined, inputs, outputs, source.lines, derived=True)
     facts = Facts(Document((), source.program)) if examined.charges else None
@@ -118,7 +118,7 @@ def _report(
     )  # fmt: skip
 
 
-def _names(
+def names(
     report: FunctionReport, source: Source, make: Derive, positions: Sequence[int], program: Program
 ) -> tuple[list[str | None], list[str], dict[str, str]]:
     """What the inputs and outputs of a derived program are called; and of each path that has a gradient, which output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from calculus.bodies import settle
 from calculus.communication import ALL_GATHER
@@ -18,9 +18,6 @@ from verifier.attribution import Attribution
 from verifier.examine import Examined, row
 from verifier.report import Row
 
-if TYPE_CHECKING:
-    from verifier.with_jax.lines import Lines
-
 _KEY: Final = re.compile(r"\[[^\[\]]*\]|\.\w+")
 
 
@@ -31,6 +28,47 @@ def root(path: str) -> str:
     """What the paths of an argument's leaves begin with: `params` of `params['w']`, `args[0]` of `args[0][1]`."""
     found = _ROOT.match(path)
     return found[0] if found is not None else path
+
+
+class Frame(Protocol):
+    """A line of a file, which `str` shows with the file's name."""
+
+    @property
+    def file(self) -> str:
+        """The file."""
+        ...
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+        ...
+
+    @property
+    def function(self) -> str:
+        """The function that the line is in."""
+        ...
+
+
+class Site(Protocol):
+    """Where an equation comes from: the author's line, and the library's that it calls, `None` where there is none."""
+
+    @property
+    def user(self) -> Frame | None:
+        """The author's line."""
+        ...
+
+    @property
+    def library(self) -> Frame | None:
+        """The library's line."""
+        ...
+
+
+class Lines(Protocol):
+    """The sites of equations, by what `Equation.line` says."""
+
+    def at(self, place: int) -> Sequence[Site]:
+        """One, or several where one equation is reached from several lines."""
+        ...
 
 
 class Words:

@@ -76,6 +76,18 @@ class Lines:
             found = self._found[place] = self._program(place) if hasattr(origin, "eqns") else self._equation(place)
         return found
 
+    def transposed(self, place: int) -> bool:
+        """Whether JAX made the equation with this `line` by transposing another: it is part of a backward pass."""
+        return "transpose(" in self._stack(place)
+
+    def remade(self, place: int) -> bool:
+        """Whether the equation with this `line` computes, in a backward pass, what was not kept of the forward pass."""
+        return "rematted_computation" in self._stack(place)
+
+    def _stack(self, place: int) -> str:
+        origin = self._converted.origins[place - 1] if place > 0 else None
+        return _spelt(getattr(getattr(origin, "source_info", None), "name_stack", None))
+
     def frames(self, place: int) -> tuple[Frame, ...]:
         """The frames in which the equation with this `line` was made, those of JAX aside, innermost first."""
         return tuple(frame for frame in _frames(self._converted.origins[place - 1]) if kind(frame.file) != "engine")
@@ -142,6 +154,12 @@ class Lines:
             if equation.parameters
         }
         return {place: inners for place, inners in held.items() if inners}
+
+
+@functools.lru_cache(maxsize=4096)
+def _spelt(stack: Any) -> str:
+    """A stack of JAX's transformations, as it is printed: `transpose(jvp(layer))`."""
+    return "" if stack is None else str(stack)
 
 
 def _programs(document: Document) -> Iterator[Program]:

@@ -56,8 +56,8 @@ def test_a_collective_that_is_not_derived_is_missed(text: str, monkeypatch: pyte
 def test_a_wrong_price_is_found(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     real = calculus.communication.over
 
-    def dearer(kind: str, axes: Any, payload: int | None, *rest: Any) -> tuple[Collective, ...]:
-        return real(kind, axes, None if payload is None else payload + 4, *rest)
+    def dearer(*args: Any) -> tuple[Collective, ...]:
+        return tuple(one._replace(payload=(one.payload or 0) + 4) for one in real(*args))
 
     for module in (calculus.communication, calculus.implied):
         monkeypatch.setattr(module, "over", dearer)

@@ -1,0 +1,355 @@
+"""What a program communicates, forward and backward, and why: of a printed text, or of a function.
+
+    print(verifier.explain(step, params, batch))
+    verifier.check(loss, params, batch).explain()
+
+Of a function that JAX has differentiated (a training step), what JAX transposed is the backward pass. Of any other the
+backward program is derived: that of its gradient where its result is one floating number, else of its vjp.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from calculus.checking import Checker
+from calculus.effects import Charge, charges
+from calculus.gradients import gradient, vjp
+from calculus.linearization import differentiable
+from calculus.meshes import Mesh
+from calculus.programs import Atom, Equation, Program, bodies
+from calculus.refusals import Refusal, Refused
+from calculus.types import ArrayType, Axes, Type
+from grammar.read import read
+from verifier.backward import KINDS, Derive, Made, made, point, positions_of, within
+from verifier.examine import Examined, counted
+from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, entries
+from verifier.report import Report, Verdict, verdict_on
+from verifier.texts import check_text, meshes_of
+from verifier.wording import Frame, Lines, Words
+
+if TYPE_CHECKING:
+    from verifier.functions import FunctionReport
+    from verifier.with_jax.lines import Lines as FunctionLines
+
+STEP: Final = "a step with its gradient in it"
+
+
+@dataclass(slots=True)
+class Explanation:
+    """entries: the rows, in the order of the author's lines. meshes: those in scope, the one in context first. what:
+    what the rows of the backward pass are those of. lines: the author's lines that rows stand at, by place."""
+
+    name: str
+    verdict: Verdict
+    meshes: tuple[Mesh, ...]
+    entries: list[Entry] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    equations: int = 0
+    assumed: int = 0
+    what: str = ""
+    lines: dict[str, str] = field(default_factory=dict)
+
+    def of(self, direction: Direction) -> list[Entry]:
+        """The rows of one pass."""
+        return [one for one in self.entries if one.direction == direction]
+
+    @property
+    def totals(self) -> list[Total]:
+        """What each pass moves along each list of axes, in the order of the mesh."""
+        found: dict[Axes, dict[Direction, list[Entry]]] = {}
+        for one in self.entries:
+            found.setdefault(one.row.axes, {}).setdefault(one.direction, []).append(one)
+        order = {axis.name: place for mesh in reversed(self.meshes) for place, axis in enumerate(mesh.axes)}
+        lists = sorted(found, key=lambda axes: [order.get(axis, len(order)) for axis in axes])
+        return [
+            Total(axes, {one: found[axes][one] for one in (FORWARD, BACKWARD, UPDATE) if one in found[axes]})
+            for axes in lists
+        ]
+
+    def data(self) -> dict[str, object]:
+        """All of it as plain data."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "mesh": [str(mesh) for mesh in self.meshes],
+            "backward_of": self.what,
+            "equations": self.equations,
+            "assumed": self.assumed,
+            "communication": [one.data() for one in self.entries],
+            "totals": [one.data() for one in self.totals],
+            "refusals": [{"code": one.code, "message": one.message} for one in self.refusals],
+            "notes": self.notes,
+            "not_modelled": list(NOT_MODELLED),
+        }
+
+    def __str__(self) -> str:
+        from verifier.explaining.shown import lines
+
+        return "\n".join(lines(self))
+
+    def _repr_html_(self) -> str:
+        from verifier.explaining.shown import as_html
+
+        return as_html(self)
+
+
+NOT_MODELLED: Final = ("peak memory", "overlap of communication with computation")
+
+
+class Total(NamedTuple):
+    """What each pass moves along some axes."""
+
+    axes: Axes
+    passes: dict[Direction, list[Entry]]
+
+    def data(self) -> dict[str, object]:
+        """The sums; `None` where one of the numbers is not known."""
+        return {
+            "axes": list(self.axes),
+            **{
+                direction: {
+                    "collectives": len(those),
+                    "runs": known(one.row.times for one in those),
+                    "bytes": known(one.row.total for one in those),
+                    "wire_bytes": _float(known(one.row.wire_total for one in those)),
+                }
+                for direction, those in self.passes.items()
+            },
+        }
+
+
+def known(numbers: Iterable[Any]) -> Any:
+    """The sum; `None` where one is not known."""
+    every = list(numbers)
+    return None if None in every else sum(every)
+
+
+def _float(number: Any) -> Any:
+    return number if number is None or isinstance(number, int) else float(number)
+
+
+def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
+    """Of a function that was checked. wrt: as `FunctionReport.backward` takes it. Raises `UnknownInput`."""
+    source = report.source
+    if source is None:
+        return _begun(report, (), report.notes)
+    program, lines = source.program, source.lines
+    examined = Examined(source.checker, source.checker.body(program, source.checker.scope), [])
+    assert examined.checked is not None
+    words = Words(program, examined, source.known, source.outputs, lines)
+    found = _begun(report, source.meshes, report.notes)
+    if report.verdict != "ok":
+        return found
+    priced = charges(examined.checked)
+    if _has_gradient(program, lines):
+        found.what = STEP
+
+        step = _Traced(lines)
+        after = _After(step.transposed)
+
+        def direction(charge: Charge) -> Direction:
+            if any(step.transposed(body.program.equations[at]) for body, at in charge.sites):
+                return BACKWARD
+            return UPDATE if any(after.of(body.program, at) for body, at in charge.sites) else FORWARD
+
+        found.entries = entries(priced, words, Forward(program, words, step), direction)
+        return _finished(found, lines)
+    from verifier.function_backward import chosen, names
+
+    make = gradient if _lone(report.types.get(path) for path in source.outputs) else vjp
+    positions = chosen(source, wrt)
+    forward = Forward(program, words)
+    found.entries = entries(priced, words, forward, lambda charge: FORWARD)
+    try:
+        derived = made(program, source.checker, make, positions)
+    except Refused as refused:
+        refusal = refused.refusal
+        refusal.message = f"{within(make)}{refusal.message}"
+        found.refusals, found.verdict = [refusal], verdict_on([refusal])
+        return _finished(found, lines)
+    inputs, outputs, _ = names(report, source, make, positions, derived.document.program)
+    theirs = Words(derived.document.program, derived.examined, inputs, outputs, lines, derived=True)
+    return _derived(found, derived, theirs, forward, make)
+
+
+def _derived(found: Explanation, derived: Made, words: Words, forward: Forward, make: Derive) -> Explanation:
+    """With the rows of a backward pass that was derived."""
+    found.what = KINDS[make]
+    backward = [charge for charge in derived.examined.charges if derived.backward(charge)]
+    found.entries += entries(backward, words, forward, lambda charge: BACKWARD)
+    found.notes += derived.notes
+    found.assumed += len(derived.assumed)
+    found.refusals += counted(derived.examined.refusals)
+    found.verdict = verdict_on(found.refusals)
+    return _finished(found, words.lines)
+
+
+def explain_text(
+    text: str, meshes: Sequence[Mesh], file: str, wrt: Sequence[str] | None = None, step: bool = False
+) -> Explanation:
+    """Of a printed program. wrt: the inputs to differentiate, by name; by default all that can change. step: whether
+    it has its backward pass in it, which the text of a program does not tell: then nothing is derived. Raises
+    `UnknownInput`."""
+    report = check_text(text, meshes, file)
+    found = _begun(report, (), report.notes)
+    if report.verdict != "ok":
+        return found
+    document = read(text)
+    program = document.program
+    checker = Checker(list(meshes) or meshes_of(document))
+    checked = checker.check(program)
+    found.meshes = checker.scope.meshes
+    lines = TextLines(file, text)
+    names = [*program.constants, *program.inputs]
+    outputs = ["result"] if len(program.outputs) == 1 else [f"result[{at}]" for at in range(len(program.outputs))]
+    words = Words(program, Examined(checker, checked, []), names, outputs, lines)
+    forward = Forward(program, words)
+    found.entries = entries(charges(checked), words, forward, lambda charge: FORWARD)
+    if step:
+        return _finished(found, lines)
+    positions = positions_of(program, wrt)
+    make = gradient if _lone(words.types) else vjp
+    try:
+        derived = made(program, checker, make, positions)
+    except Refused as refused:
+        point(refused.refusal, document, text, make)
+        found.refusals, found.verdict = [refused.refusal], verdict_on([refused.refusal])
+        return _finished(found, lines)
+    moving = [
+        path for path, type in zip(outputs, words.types, strict=True) if type is not None and differentiable(type)
+    ]
+    gradients = [f"gradient of {program.inputs[position]}" for position in positions]
+    inputs = [*names, *(f"cotangent of {path}" for path in moving if make is vjp)]
+    made_words = Words(
+        derived.document.program, derived.examined, inputs, [*(outputs if make is vjp else ()), *gradients], lines,
+        derived=True,
+    )  # fmt: skip
+    return _derived(found, derived, made_words, forward, make)
+
+
+def _begun(report: Report, meshes: tuple[Mesh, ...], said: Sequence[str]) -> Explanation:
+    return Explanation(
+        report.file, report.verdict, meshes, [], [*said], [*report.refusals], report.equations, report.assumed
+    )
+
+
+class TextFrame(NamedTuple):
+    """A line of a text."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class TextSite(NamedTuple):
+    """An equation of a text: nothing else calls it."""
+
+    user: TextFrame
+    library: None = None
+
+
+class TextLines:
+    """The lines of a text, as `verifier.wording.Lines`."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = "<stdin>" if file == "-" else file
+        self.text = text.splitlines()
+
+    def at(self, place: int) -> Sequence[TextSite]:
+        """The line of an equation."""
+        return (TextSite(TextFrame(self.file, int(place))),)
+
+    def source(self, frame: Frame) -> str:
+        """What stands on a line."""
+        return self.text[frame.line - 1].strip() if 0 < frame.line <= len(self.text) else ""
+
+
+def _lone(types: Iterable[Type | None]) -> bool:
+    """Whether this is one floating number."""
+    every = list(types)
+    return len(every) == 1 and isinstance(every[0], ArrayType) and not every[0].shape and differentiable(every[0])
+
+
+class _Traced:
+    """What JAX tells of the equations of a step, as `verifier.explaining.entries.Step`."""
+
+    def __init__(self, lines: FunctionLines) -> None:
+        self._lines = lines
+
+    def transposed(self, equation: Equation) -> bool:
+        """Whether JAX made it by transposing another."""
+        return self._lines.transposed(equation.line)
+
+    def remade(self, equation: Equation) -> bool:
+        """Whether JAX computes there what it has computed before."""
+        return self._lines.remade(equation.line)
+
+    def same_line(self, one: int, other: int) -> bool:
+        """Whether two places are one line of the author's."""
+        places = [self._lines.at(place)[0].user for place in (one, other)]
+        return places[0] is not None and places[0] == places[1]
+
+
+class _After:
+    """Which equations of a body read, at one remove or more, what its transposed equations give."""
+
+    def __init__(self, transposed: Callable[[Equation], bool]) -> None:
+        self._transposed = transposed
+        self._known: dict[int, set[int]] = {}
+
+    def of(self, program: Program, at: int) -> bool:
+        """Whether the equation at a place does."""
+        found = self._known.get(id(program))
+        if found is None:
+            found = self._known[id(program)] = set()
+            made: set[Atom] = set()
+            for place, equation in enumerate(program.equations):
+                if not made.isdisjoint(equation.inputs):
+                    found.add(place)
+                    made.update(equation.binders)
+                elif self._gives(equation):
+                    made.update(equation.binders)
+        return at in found
+
+    def _gives(self, equation: Equation) -> bool:
+        """Whether an equation is transposed, or holds one that is."""
+        return self._transposed(equation) or any(
+            self._gives(one)
+            for _, inner in (bodies(equation.parameters) if equation.parameters else ())
+            for one in inner.equations
+        )
+
+
+def _has_gradient(program: Program, lines: FunctionLines) -> bool:
+    """Whether JAX has transposed part of a program."""
+    seen: set[int] = set()
+    waiting = [program]
+    for one in waiting:  # grows while it is read
+        for equation in one.equations:
+            if lines.transposed(equation.line):
+                return True
+            for _, inner in bodies(equation.parameters) if equation.parameters else ():
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    waiting.append(inner)
+    return False
+
+
+def _finished(found: Explanation, lines: Lines) -> Explanation:
+    """The rows in the order of the author's lines, with what stands on those."""
+    places: dict[str, tuple[str, int]] = {}
+    for one in found.entries:
+        frame = lines.at(one.charge.equation.line)[0].user
+        if frame is not None and one.row.where not in places:
+            places[one.row.where] = frame.file, frame.line
+            read = lines.source(frame) if isinstance(lines, TextLines) else linecache.getline(frame.file, frame.line)
+            found.lines[one.row.where] = read.strip()
+    found.entries.sort(key=lambda one: (*places.get(one.row.where, ("", 0)), one.direction != FORWARD))
+    return found

@@ -1,0 +1,118 @@
+"""An explanation as people read it: under each of their lines what it communicates, forward and backward, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from html import escape
+
+from calculus.communication import EXACT
+from grammar.render import render
+from verifier.explaining.entries import Entry
+from verifier.explaining.explanation import NOT_MODELLED, Explanation, known
+from verifier.report import VERDICTS, count
+
+
+def lines(found: Explanation) -> Iterator[str]:
+    """The lines of text."""
+    yield _summary(found)
+    for place, those in _by_line(found).items():
+        yield ""
+        source = found.lines.get(place, "")
+        yield f"{place or 'no line of yours'}{f'  {source}' if source else ''}"
+        shown = [_cells(one) for one in those]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        for one, cells in zip(those, shown, strict=True):
+            yield f"  {'  '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))}".rstrip()
+            if one.fact is not None:
+                yield f"    because {one.fact.says}"
+    if found.entries:
+        yield ""
+        yield from _totals(found)
+    for note in found.notes:
+        yield f"  note: {note}"
+    yield f"  not modelled: {', '.join(NOT_MODELLED)}"
+    if found.refusals:
+        yield ""
+        yield render(found.refusals, "", found.name)
+
+
+def _summary(found: Explanation) -> str:
+    parts = [
+        VERDICTS[found.verdict],
+        *(f"mesh {mesh}" for mesh in found.meshes[:1]),
+        count(found.equations, "equation"),
+    ]
+    if found.assumed:
+        parts[0] += f" on {count(found.assumed, 'assumption')}"
+    if found.what:
+        parts.append(
+            f"backward: the {found.what}" if not found.what.startswith("a ") else f"backward: that of {found.what}"
+        )
+    if not found.entries and found.verdict == "ok":
+        parts.append("no communication")
+    return f"{found.name}: {' · '.join(parts)}"
+
+
+def _by_line(found: Explanation) -> dict[str, list[Entry]]:
+    groups: dict[str, list[Entry]] = {}
+    for one in found.entries:
+        groups.setdefault(one.row.where, []).append(one)
+    return groups
+
+
+def _cells(one: Entry) -> list[str]:
+    """A row: direction, collective, what is moved, bytes each time, how often, bytes in all."""
+    row = one.row
+    each = f"{_number(row.bytes)} bytes" if row.bytes is not None else "? bytes"
+    formula = one.formula
+    if formula not in ("?", _number(row.bytes)):
+        each = f"{each} = {formula}" if row.bytes is not None else f"{formula} bytes"
+    often = "" if row.times == 1 else f"x{'?' if row.times is None else f'{row.times:,}'} ({', '.join(row.inside)})"
+    total = "" if row.times == 1 else f"{_number(row.total)} bytes in all"
+    exactness = "" if row.exactness == EXACT else row.exactness
+    value = row.value or f"({row.primitive})"
+    return [one.direction, f"{row.kind} over {', '.join(row.axes)}", value, each, often, total, exactness]
+
+
+def _number(number: float | Fraction | None) -> str:
+    if number is None:
+        return "?"
+    return f"{int(number):,}" if number == int(number) else f"{float(number):,.1f}"
+
+
+def _totals(found: Explanation) -> Iterator[str]:
+    """The sums by mesh axes, in aligned columns."""
+    rows: list[tuple[str, ...]] = [("over", "pass", "collectives", "runs", "bytes", "wire bytes")]
+    for total in found.totals:
+        for direction, those in total.passes.items():
+            if those:
+                sums = [known(one.row.times for one in those), known(one.row.total for one in those)]
+                wire = known(one.row.wire_total for one in those)
+                rows.append(
+                    (", ".join(total.axes), direction, str(len(those)), *map(_number, sums), _number(wire))
+                )  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if at < 2 else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield f"  {'  '.join(cells)}".rstrip()
+
+
+def as_html(found: Explanation) -> str:
+    """HTML for a notebook, without scripts or styles of its own; every word is escaped."""
+    said = [f"<p><b>{escape(_summary(found))}</b></p>"]
+    for place, those in _by_line(found).items():
+        said.append(f"<p>{escape(place or 'no line of yours')} <code>{escape(found.lines.get(place, ''))}</code></p>")
+        body = ""
+        for one in those:
+            because = "" if one.fact is None else one.fact.says
+            body += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (*_cells(one), because))}</tr>"
+        said.append(f"<table><tbody>{body}</tbody></table>")
+    if found.entries:
+        said.append(f"<pre>{escape(chr(10).join(_totals(found)))}</pre>")
+    said += [f"<p><i>{escape(note)}</i></p>" for note in found.notes]
+    said += [f"<p><b>{escape(one.family.value)}</b>: {escape(one.message)}</p>" for one in found.refusals]
+    return "\n".join(said)
