@@ -36,6 +36,7 @@ DOORS = {
     "jaxlib": ("verifier/with_jax/",),
     "hypothesis": ("verifier/generate.py",),
     "click": ("verifier/cli.py", "verifier/commands/"),
+    "scipy": ("verifier/advising/solving.py",),
     "rich": ("verifier/progress.py",),
     "numpy": ("calculus/", "verifier/"),
 }

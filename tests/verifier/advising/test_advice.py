@@ -1,0 +1,167 @@
+"""Advice: what it finds, that its programs cost what it says, and that nothing is cheaper."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from calculus.checking import Checker
+from calculus.programs import NO_PARAMETERS, Equation, Program
+from calculus.refusals import Refused
+from calculus.types import Type
+from grammar.leaves import type_of
+from grammar.meshes import parse_meshes
+from grammar.print import print_document
+from grammar.read import read
+from verifier.advising.advice import Advice, advise, priced
+from verifier.advising.choices import choices
+
+Types: TypeAlias = "dict[str, Type | None]"
+CORPUS = Path(__file__).parents[2] / "golden" / "corpus"
+
+
+def text(name: str) -> Program:
+    return read((CORPUS / f"{name}.jaxpr").read_text()).program
+
+
+@pytest.fixture(scope="module")
+def microbatches() -> Advice:
+    return advise(text("seed_microbatch_replicated"), parse_meshes("X=2"))
+
+
+def test_the_replicated_microbatch_step_gets_reduced_weights(microbatches: Advice) -> None:
+    """Seeds A31, A34, A35: 15 all-reduces of 64 bytes become one of 3*64, as JAX's page writes it by hand."""
+    assert (microbatches.before.runs, microbatches.before.payload) == (15, 960)
+    assert (microbatches.after.runs, microbatches.after.payload) == (1, 192)
+    ((axis, made),) = microbatches.steps
+    assert axis == "X"
+    assert made.inputs == {"a": type_of("f32[3,4,4]{R:X}")}
+    begun = [cast for cast in made.casts if cast.carried]
+    assert [(cast.name, str(cast.target)) for cast in begun] == [("c", "f32[3,4,4]{U:X}")]
+    assert made.asked == []  # the gradients follow
+
+
+def test_what_is_proposed_says_what_the_page_says(microbatches: Advice) -> None:
+    """The types of the proposed program are those of the page's own, `seed_microbatch`, name by name of a kind."""
+    ours = {str(type) for type in every_type(read(print_document(microbatches.document)).program)}
+    page = {str(type) for type in every_type(text("seed_microbatch"))}
+    assert page <= ours | {"f32[4,4]{U:X}"}
+    assert "f32[4,4]{U:X}" in ours
+
+
+def test_a_price_is_that_of_the_checker(microbatches: Advice) -> None:
+    again = read(print_document(microbatches.document)).program
+    assert priced(again, parse_meshes("X=2")).wire == microbatches.after.wire == microbatches.expected[0]
+
+
+def every_type(program: Program) -> Iterator[Type | None]:
+    yield from program.input_types
+    for equation in program.equations:
+        yield from equation.types
+        for _, value in equation.parameters.items_in_order:
+            if isinstance(value, Program):
+                yield from every_type(value)
+
+
+FEW = {
+    "two products added, an output": """
+        { lambda ; a:f32[8@X,4] b:f32[8@X,3] c:f32[8@X,3]. let
+            d:f32[4,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a b
+            e:f32[4,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a c
+            f:f32[4,3] = add d e
+          in (f,) }""",
+    "a product of which a cosine is taken": """
+        { lambda ; a:f32[8@X,3] b:f32[8@X,3]. let
+            d:f32[3,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a b
+            e:f32[3,3] = cos d
+            f:f32[3,3] = add d e
+          in (f,) }""",
+}
+LOSSES = {
+    "a weight used twice": """
+        { lambda ; a:f32[8@X,4] b:f32[4,4]. let
+            c:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b
+            d:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] c b
+          in (d,) }""",
+    "a weight that is scaled first": """
+        { lambda ; a:f32[8@X,4] b:f32[4,4]. let
+            c:f32[4,4] = mul 2.0:f32[] b
+            d:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a c
+            e:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] d c
+          in (e,) }""",
+}
+
+
+def assignments(program: Program, axis: str) -> Iterator[Program]:
+    """Every program that makes each value in one of the types it may have, and uses each in one of those: written anew,
+    without the network, the cells or the rewriting of the advice."""
+    mesh = parse_meshes("X=2")[0]
+    own: Types = {}
+    own.update(zip(program.inputs, program.input_types, strict=True))
+    uses: list[tuple[int, int]] = []
+    for at, equation in enumerate(program.equations):
+        own.update(zip(equation.binders, equation.types, strict=True))
+        uses += [(at, index) for index, atom in enumerate(equation.inputs) if isinstance(atom, str)]
+    made = [name for equation in program.equations for name in equation.binders]
+    may = {name: choices(type, axis, mesh, True) for name, type in own.items()}
+    names = [program.equations[at].inputs[index] for at, index in uses]
+    for types in itertools.product(*(may[name] for name in made)):
+        now = own | dict(zip(made, types, strict=True))
+        for used in itertools.product(*(may[name] for name in names)):  # type: ignore[index]
+            yield _written(program, now, own, dict(zip(uses, used, strict=True)))
+
+
+def _written(program: Program, now: Types, own: Types, used: dict[tuple[int, int], Type | None]) -> Program:
+    equations: list[Equation] = []
+    cast: dict[tuple[str, Type | None], str] = {}
+
+    def at(name: str, type: Type | None) -> str:
+        if now[name] is type:
+            return name
+        if (name, type) not in cast:
+            cast[name, type] = f"{name}{len(cast)}"
+            equations.append(Equation("reshard", NO_PARAMETERS, (name,), (cast[name, type],), (type,)))
+        return cast[name, type]
+
+    for number, one in enumerate(program.equations):
+        inputs = tuple(
+            at(atom, used[number, index]) if isinstance(atom, str) else atom for index, atom in enumerate(one.inputs)
+        )
+        types = tuple(now[name] for name in one.binders)
+        equations.append(Equation(one.primitive, one.parameters, inputs, one.binders, types))
+    outputs = tuple(at(atom, own[atom]) for atom in program.outputs if isinstance(atom, str))
+    return Program((), (), program.inputs, program.input_types, tuple(equations), outputs)
+
+
+@pytest.mark.parametrize("name", [*FEW, *LOSSES])
+def test_nothing_is_cheaper(name: str) -> None:
+    """Of all assignments of a small program, none that is well typed costs less than what is proposed."""
+    program = read((FEW | LOSSES)[name]).program
+    meshes = parse_meshes("X=2")
+    wrt = (1,) if name in LOSSES else ()
+    found = advise(program, meshes, wrt)
+    best = found.before.wire
+    checker = Checker(meshes)
+    for one in assignments(program, "X"):
+        checker.check(one)
+        refused = bool(checker.refusals)
+        checker.refusals.clear()
+        if not refused:
+            with contextlib.suppress(Refused):
+                best = min(best, priced(one, meshes, wrt).wire)
+    assert found.after.wire == best
+
+
+def test_a_cast_that_saves_nothing_is_not_advised() -> None:
+    """Seed A27: with one use, the communication is the same with and without the cast."""
+    program = read("""{ lambda ; a:f32[8@X,4] b:f32[4,4]. let
+        c:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b
+      in (c,) }""").program
+    found = advise(program, parse_meshes("X=2"), (1,))
+    assert not found.better
+    assert found.changed is found.program

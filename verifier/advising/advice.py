@@ -1,0 +1,156 @@
+"""Advice about a program: what its price is, and a program that computes the same at a lower one.
+
+The solver proposes, and nothing that it says is believed: what is proposed is a program, which is typed by the checker,
+differentiated, and priced as a whole, as the one that was handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from calculus.building import Workbench
+from calculus.checking import Checker
+from calculus.effects import Charge, charges
+from calculus.gradients import vjp
+from calculus.meshes import AxisMode, Mesh
+from calculus.naming import tidy
+from calculus.programs import Document, Program
+from calculus.refusals import Refused
+from calculus.typed import typed
+from verifier.advising.cells import Cells
+from verifier.advising.network import Network
+from verifier.advising.rewriting import Rewritten, rewritten
+from verifier.advising.transposes import bound
+
+SECONDS: Final = 12.0
+"""How long the solver may think about one axis."""
+
+ROUNDS: Final = 12
+"""How often it is asked again without what somebody else does not take."""
+
+
+class WithoutPrice(ValueError):
+    """A program whose price is not known: the sizes of its mesh are not."""
+
+
+@dataclass(slots=True)
+class Price:
+    """What a program communicates, its backward pass included where it is differentiated. wire: bytes per device over
+    all runs. payload: likewise, as reports show it. runs: how many collectives are run. unknown: whether some are not
+    in the sums, because the data decide."""
+
+    wire: float
+    payload: int
+    runs: int
+    unknown: bool = False
+    charges: list[Charge] = field(default_factory=list, repr=False)
+
+
+@dataclass(slots=True)
+class Advice:
+    """axes: those along which something is changed. before, after: the programs, and their prices. steps: what was
+    rewritten for each axis. solver: the price that the solver saw, for each axis."""
+
+    program: Program
+    changed: Program
+    before: Price
+    after: Price
+    wrt: tuple[int, ...]
+    steps: list[tuple[str, Rewritten]] = field(default_factory=list)
+    expected: list[float] = field(default_factory=list)
+
+    @property
+    def better(self) -> bool:
+        """Whether it saves anything."""
+        return self.after.wire < self.before.wire
+
+    @property
+    def document(self) -> Document:
+        """The proposed program, in names that JAX would print."""
+        return tidy(self.changed)
+
+
+Trial = Callable[[Program, tuple[int, ...], Cells, Network, Sequence[float]], "set[Hashable]"]
+"""What somebody else does not take of a proposed program: keys of cells; none where all is taken."""
+
+
+def priced(program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = ()) -> Price:
+    """What a program communicates, and, with respect to some of its inputs, its backward pass. Raises `Refused` where
+    one of the two is not well typed, `WithoutPrice` where a size is not known."""
+    checker = Checker(meshes)
+    checked = checker.check(program)
+    if checker.refusals:
+        raise Refused(checker.refusals[0][0])
+    if wrt:
+        whole = vjp(typed(checked), Workbench(checker), wrt)
+        checker = Checker(meshes)
+        checked = checker.check(whole)
+        if checker.refusals:
+            raise Refused(checker.refusals[0][0])
+    found = charges(checked)
+    price = Price(0.0, 0, 0, charges=found)
+    for one in found:
+        if one.collective.payload is None or one.collective.wire is None:
+            if any(axis.size is None for axis in checker.scope.mesh.axes):
+                raise WithoutPrice("the sizes of the mesh are not known")
+            price.unknown = True
+            continue
+        price.unknown = price.unknown or one.times is None
+        times = 1 if one.times is None else one.times
+        price.wire += float(one.collective.wire) * times
+        price.payload += one.collective.payload * times
+        price.runs += times
+    return price
+
+
+def advise(
+    program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = (), axes: Sequence[str] = (),
+    trial: Trial | None = None, seconds: float = SECONDS, show: Callable[[str], None] = lambda what: None,
+) -> Advice:  # fmt: skip
+    """A cheaper program, one axis after the other. wrt: the inputs (constants aside) that it is differentiated in; none
+    where the program is a whole step. axes: those to change; by default all that are explicit. trial: what else has a
+    say. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the solver
+    raises."""
+    checker = Checker(meshes)
+    checked = checker.check(program)
+    if checker.refusals:
+        raise Refused(checker.refusals[0][0])
+    mesh = checker.scope.mesh
+    program = typed(checked)
+    before = priced(program, meshes, wrt)
+    found = Advice(program, program, before, before, tuple(wrt))
+    wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
+    for axis in wanted:
+        if any(axis in one.collective.axes for one in found.after.charges):
+            _along(found, axis, meshes, trial, seconds, show)
+    return found
+
+
+def _along(
+    found: Advice, axis: str, meshes: Sequence[Mesh], trial: Trial | None, seconds: float, show: Callable[[str], None]
+) -> None:
+    """Change a program along one axis, if that saves anything."""
+    cells = Cells(Checker(meshes), axis)
+    for again in range(ROUNDS):
+        show(f"along {axis}: which types values may have" + (f", without what was refused, {again}" if again else ""))
+        network = Network(found.changed, cells, found.wrt, cut=True)
+        bound(network)
+        show(f"along {axis}: solving for {len(network.model.prices):,} variables")
+        values = network.model.solved(seconds, found.after.wire)
+        if values is None:
+            return
+        made = rewritten(network, values)
+        show(f"along {axis}: checking and pricing the proposal")
+        price = priced(made.program, meshes, found.wrt)
+        if price.wire >= found.after.wire:
+            return
+        refused = trial(made.program, found.wrt, cells, network, values) if trial else set()
+        if refused:
+            cells.refused |= refused
+            continue
+        found.changed, found.after = made.program, price
+        found.steps.append((axis, made))
+        found.expected.append(sum(one * value for one, value in zip(network.model.prices, values, strict=True)))
+        return

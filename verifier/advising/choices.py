@@ -1,0 +1,53 @@
+"""The types that a value may have instead of its own, along one mesh axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from calculus.communication import Collective, move
+from calculus.cotangents import cotangent
+from calculus.meshes import Mesh
+from calculus.repairs import restated
+from calculus.types import ArrayType, Type, array_type
+
+CASTS: Final = ("N", "R", "U")
+
+
+def choices(type: Type | None, axis: str, mesh: Mesh, cut: bool) -> tuple[Type | None, ...]:
+    """The types that a value of this type may have, its own first. What is cut along the axis stays as it is cut: no
+    device may come to hold more. What is not may be replicated, reduced, unreduced (kind sum), or, where `cut`, cut on
+    a dim, after the axes that cut it already. Numbers that have no cotangent, and what is pending by another monoid,
+    stay."""
+    if not isinstance(type, ArrayType) or type.dtype_class not in "fc" or type.varying or type.memory:
+        return (type,)
+    if type.state(axis) not in CASTS or type.kind != "sum":
+        return (type,)
+    found = [type, *(restated(type, axis, state) for state in CASTS if state != type.state(axis))]
+    bare = restated(type, axis, "N")
+    for dim, size in enumerate(bare.shape if cut else ()):
+        lists = (*bare.axes[:dim], (*bare.axes[dim], axis), *bare.axes[dim + 1 :])
+        parts = mesh.size(lists[dim])
+        if isinstance(size, int) and parts is not None and size and size % parts == 0:
+            found.append(
+                array_type(bare.dtype, bare.shape, lists, (), bare.unreduced, bare.reduced, bare.kind, bare.memory)
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def moving(source: Type | None, target: Type | None, mesh: Mesh, active: bool) -> float:
+    """Wire bytes per device of a cast, and, where a cotangent comes back, of its transpose."""
+    if source is target or not isinstance(source, ArrayType) or not isinstance(target, ArrayType):
+        return 0.0
+    total = sent(move(source, target, mesh))
+    if active:
+        back, forth = cotangent(target), cotangent(source)
+        assert isinstance(back, ArrayType)
+        assert isinstance(forth, ArrayType)
+        total += sent(move(back, forth, mesh))
+    return total
+
+
+def sent(collectives: Iterable[Collective]) -> float:
+    """Wire bytes per device of collectives whose sizes are known."""
+    return float(sum(one.wire or 0 for one in collectives))

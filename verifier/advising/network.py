@@ -1,0 +1,369 @@
+"""What the types of a program's values have to do with one another, along one axis, as a model for the solver.
+
+A *node* is a value at one place: a body that is called from two places has two of it. It is made in one of the types
+that it may have; where it is used, it may be cast to another, which is made once for all uses. A *step* is an equation:
+one of its cells is chosen, its operands must be there in the cell's types, and its results are made in them. The value
+that goes into a body is one that was cast to the type which it has in there, outside; what a loop carries keeps its
+type. Everything is priced as often as it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final
+
+from calculus.effects import EFFECTFUL
+from calculus.linearization import differentiable
+from calculus.loops import scan_parts, slice_type, stacked
+from calculus.primitives import TABLE
+from calculus.programs import Atom, Equation, Literal, Program, Value, bodies
+from calculus.types import ArrayType, Type
+from calculus.uses import Operand
+from verifier.advising.cells import Cell, Cells, Kinds, same_types
+from verifier.advising.choices import moving
+from verifier.advising.solving import Model
+
+CALLS: Final = frozenset({"jit", "closed_call", "core_call", "remat2", "checkpoint"})
+"""Forms that give their operands to a body, and back what it gives."""
+
+REMADE: Final = frozenset({"remat2", "checkpoint"})
+"""Those of them whose body the backward pass runs again."""
+
+MOST_STEPS: Final = 30_000
+"""The most equations, counted at every place that they are called from."""
+
+INSIDE: Final = 10.0
+"""How much more a cast weighs, where prices tie, for each body that it stands in."""
+
+MISSING: Final = object()
+
+
+class TooLarge(Exception):
+    """A program with too many places to think about."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A value at one place. made: for each type that it may have, the variable that says whether it is made so.
+    there: for each, the variable that says whether it is there so. casts: the variables of casts, by both types.
+    times: how often it is made. active: whether a cotangent comes back to it. depth: how many bodies it stands in."""
+
+    name: str
+    type: Type | None
+    made: dict[Type | None, int]
+    times: int
+    active: bool
+    depth: int = 0
+    there: dict[Type | None, int] = field(default_factory=dict)
+    casts: dict[tuple[Type | None, Type | None], int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """An equation at one place. operands, results: their nodes, a literal's `None`. cells: with the variable of each.
+    inner: the body that it calls. Of a loop, of length `length`, `held` operands are constants, and it carries the
+    `carried` next ones. follows: whether the result's type is not for its author to say: it follows from another."""
+
+    equation: Equation
+    operands: list[Node | None]
+    results: list[Node]
+    cells: list[tuple[Cell, int]] = field(default_factory=list)
+    inner: Room | None = None
+    follows: bool = False
+    held: int = 0
+    carried: int = 0
+    length: Value = None
+
+    def outside(self, type: Type | None, index: int) -> Type | None:
+        """The type of an operand that is of this type inside."""
+        return stacked(type, self.length) if self._taken(index) else type
+
+    def inside(self, type: Type | None, number: int) -> Type | None:
+        """The type inside of a result that is of this type."""
+        return slice_type(type) if self.length is not None and number >= self.carried else type
+
+    def _taken(self, index: int) -> bool:
+        return self.length is not None and index >= self.held + self.carried
+
+
+@dataclass(slots=True, eq=False)
+class Room:
+    """A body at one place. wanted: the types that its results are to have, once that is known."""
+
+    program: Program
+    inputs: list[Node]
+    steps: list[Step]
+    outputs: list[Node | None]
+    wanted: list[Type | None] = field(default_factory=list)
+
+
+class Network:
+    """The model of one program. program: well typed, with all types printed. wrt: the inputs (constants aside) that are
+    differentiated; none where the program is priced as it stands. cut: whether inputs, and what meets a value that is
+    cut along the axis, may be cut there too."""
+
+    def __init__(self, program: Program, cells: Cells, wrt: Sequence[int] = (), cut: bool = False) -> None:
+        self.cells = cells
+        self.cut = cut
+        self.model = Model()
+        self.steps = 0
+        self._depth = 0
+        self._beside: dict[int, frozenset[str]] = {}
+        self._flows: dict[tuple[int, tuple[bool, ...]], tuple[list[bool], dict[str, bool]]] = {}
+        names = (*program.constants, *program.inputs)
+        types = (*program.constant_types, *program.input_types)
+        flowing = [index - len(program.constants) in wrt for index in range(len(names))]
+        inputs = [
+            self.node(name, type, 1, flows and differentiable(type), cut=cut)  # type: ignore[arg-type]
+            for name, type, flows in zip(names, types, flowing, strict=True)
+        ]
+        self.root = self.room(program, inputs, 1, 1)
+        for node in inputs:
+            self.model.row({node.made[node.type]: 1.0}, 1.0, 1.0)
+        for output in self.root.outputs:
+            if output is not None:
+                self.model.row({self.there(output, output.type): 1.0}, 1.0, 1.0)
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def node(
+        self, name: str, type: Type | None, times: int, active: bool, kinds: Kinds = (), cut: bool = False
+    ) -> Node:  # fmt: skip
+        """A new value, made in one type."""
+        made = {one: self.model.variable() for one in kinds or self.cells.choices(type, cut)}
+        self.model.row(dict.fromkeys(made.values(), 1.0), 1.0, 1.0)
+        return Node(name, type, made, times, active, self._depth)
+
+    def there(self, node: Node, type: Type | None) -> int:
+        """The variable that says whether a value is there in a type. It is, where it is made so, or cast."""
+        found = node.there.get(type)
+        if found is not None:
+            return found
+        found = node.there[type] = self.model.variable(integral=False)
+        ways: dict[int, float] = {found: -1.0}
+        for source, made in node.made.items():
+            if source is type:
+                ways[made] = 1.0
+                continue
+            price = moving(source, type, self.cells.mesh, node.active) * node.times
+            cast = node.casts[source, type] = self.model.variable(price, 1.0 + INSIDE * node.depth, integral=False)
+            self.model.row({cast: 1.0, made: -1.0}, -1.0, 0.0)
+            ways[cast] = 1.0
+        self.model.row(ways, 0.0, float(len(ways)))
+        return found
+
+    def needs(self, some: Sequence[int], node: Node, type: Type | None) -> None:
+        """Where one of these variables, of which at most one is 1, is so, a value is there in a type; where it cannot
+        be, all of them are 0."""
+        known = next((own for own in node.made if same_types(own, type)), MISSING)
+        if known is MISSING:
+            self.model.row(dict.fromkeys(some, 1.0), 0.0, 0.0)
+        else:
+            row = {**dict.fromkeys(some, 1.0), self.there(node, known): -1.0}  # type: ignore[arg-type]
+            self.model.row(row, -1.0, 0.0)
+
+    # --- bodies -------------------------------------------------------------------------------------------------------
+
+    def room(self, program: Program, inputs: Sequence[Node], times: int, again: int) -> Room:
+        """A body at one place. again: how often its forward pass runs each time."""
+        env: dict[str, Node] = {node.name: node for node in inputs}
+        _, flows = self.flow(program, tuple(node.active for node in inputs))
+        live = alive(program)
+        beside = self.beside(program) if self.cut else frozenset()
+        room = Room(program, list(inputs), [], [])
+        for index, equation in enumerate(program.equations):
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise TooLarge(f"the program has more than {MOST_STEPS:,} equations, counted at every call")
+            operands = [None if isinstance(atom, Literal) else env[atom] for atom in equation.inputs]
+            step = self.step(equation, operands, flows, times, again, index in live, beside)
+            room.steps.append(step)
+            env.update(zip(equation.binders, step.results, strict=True))
+        room.outputs = [None if isinstance(atom, Literal) else env[atom] for atom in program.outputs]
+        return room
+
+    def step(
+        self, equation: Equation, operands: list[Node | None], flows: dict[str, bool], times: int, again: int,
+        live: bool, beside: AbstractSet[str],
+    ) -> Step:  # fmt: skip
+        """An equation at one place."""
+        inner = body_of(equation)
+        if inner is not None:
+            return self.called(equation, operands, inner, flows, times, again, beside)
+        known = equation.primitive in TABLE or equation.primitive == "reshard"
+        pinned = not known or equation.cell is not None or any(not isinstance(one, ArrayType) for one in equation.types)
+        cells: list[Cell] = []
+        if not pinned:
+            given: list[Operand] = [
+                atom if isinstance(atom, Literal) else node.type  # type: ignore[misc, union-attr]
+                for atom, node in zip(equation.inputs, operands, strict=True)
+            ]
+            back = any(flows.get(name) for name in equation.binders)
+            active = tuple(back and node is not None and node.active for node in operands)
+            kinds = [(None,) if node is None else tuple(node.made) for node in operands]
+            wanted = [
+                self.cells.choices(type, name in beside)
+                for name, type in zip(equation.binders, equation.types, strict=True)
+            ]
+            cells = self.cells.of(equation, given, kinds, wanted, active)
+        pinned = not any(cell.results == equation.types for cell in cells)
+        results = [
+            self.node(name, type, times, flows.get(name, False), (type,) if pinned else (), name in beside)
+            for name, type in zip(equation.binders, equation.types, strict=True)
+        ]
+        step = Step(equation, operands, results)
+        if pinned:
+            for node in operands:
+                if node is not None:
+                    self.model.row({self.there(node, node.type): 1.0}, 1.0, 1.0)
+            return step
+        for cell in cells:
+            price = (cell.forward * again + cell.backward) * times if live else 0.0
+            one = self.model.variable(price, float(cell.changed))
+            step.cells.append((cell, one))
+        for index, node in enumerate(operands):
+            for type in dict.fromkeys(cell.operands[index] for cell in cells) if node is not None else ():
+                self.needs([one for cell, one in step.cells if cell.operands[index] is type], node, type)  # type: ignore[arg-type]
+        self.model.row({one: 1.0 for _, one in step.cells}, 1.0, 1.0)
+        for number, node in enumerate(results):
+            for type, made in node.made.items():
+                row = {one: 1.0 for cell, one in step.cells if cell.results[number] is type}
+                row[made] = -1.0
+                self.model.row(row, 0.0, 0.0)
+        return step
+
+    def called(
+        self, equation: Equation, operands: list[Node | None], inner: Program, flows: dict[str, bool], times: int,
+        again: int, beside: AbstractSet[str],
+    ) -> Step:  # fmt: skip
+        """An equation that runs a body."""
+        held, carried, length, runs = 0, 0, None, 1
+        if equation.primitive == "scan":
+            held, carried = scan_parts(equation.parameters, len(operands), len(equation.binders))
+            length = equation.parameters["length"]
+            runs = length if isinstance(length, int) else 1
+        if equation.primitive in REMADE:
+            again = again + 1
+        within = times * runs
+        given = self.flow(
+            inner, self._grown(equation, inner, [node is not None and node.active for node in operands], held, carried)
+        )[1]
+        self._depth += 1
+        met = self.beside(inner) if self.cut else frozenset()
+        inputs = [
+            self.node(name, type, within, given.get(name, False), cut=name in met)
+            for name, type in zip(inner.inputs, inner.input_types, strict=True)
+        ]
+        room = self.room(inner, inputs, within, again)
+        self._depth -= 1
+        results = [
+            self.node(name, type, times, flows.get(name, False), cut=name in beside)
+            for name, type in zip(equation.binders, equation.types, strict=True)
+        ]
+        step = Step(equation, operands, results, inner=room, held=held, carried=carried, length=length)
+        for index, (node, inside) in enumerate(zip(operands, inputs, strict=True)):
+            for type, made in inside.made.items():
+                if node is None:
+                    if type is not inside.type:
+                        self.model.row({made: 1.0}, 0.0, 0.0)
+                else:
+                    self.needs([made], node, step.outside(type, index))
+        for number, (node, output) in enumerate(zip(results, room.outputs, strict=True)):
+            for type, made in node.made.items():
+                wanted = step.inside(type, number)
+                if number >= carried and length is not None and not same_types(stacked(wanted, length), type):
+                    self.model.row({made: 1.0}, 0.0, 0.0)  # cut on the dim that the loop makes
+                elif output is None:
+                    if type is not node.type:
+                        self.model.row({made: 1.0}, 0.0, 0.0)
+                else:
+                    self.needs([made], output, wanted)
+                if number < carried:
+                    alike = [one for own, one in inputs[held + number].made.items() if same_types(own, type)]
+                    self.model.row({made: 1.0, **dict.fromkeys(alike, -1.0)}, 0.0, 0.0)
+        return step
+
+    def beside(self, program: Program) -> frozenset[str]:
+        """The names of a body that stand in an equation beside one that is cut along the axis."""
+        found = self._beside.get(id(program))
+        if found is None:
+            types: dict[Atom, Type | None] = dict(
+                zip((*program.constants, *program.inputs), (*program.constant_types, *program.input_types), strict=True)
+            )
+            names: set[str] = set()
+            for equation in program.equations:
+                types.update(zip(equation.binders, equation.types, strict=True))
+                there = [atom for atom in (*equation.inputs, *equation.binders) if isinstance(atom, str)]
+                if any(self._is_cut(types[atom]) for atom in there):
+                    names.update(there)
+            found = self._beside[id(program)] = frozenset(names)
+        return found
+
+    def _is_cut(self, type: Type | None) -> bool:
+        return isinstance(type, ArrayType) and type.state(self.cells.axis) == "S"
+
+    def flow(self, program: Program, flags: tuple[bool, ...]) -> tuple[list[bool], dict[str, bool]]:
+        """Which results of a body have a tangent where these inputs (constants first) have, and which names."""
+        key = (id(program), flags)
+        found = self._flows.get(key)
+        if found is None:
+            names = dict(zip((*program.constants, *program.inputs), flags, strict=True))
+            for equation in program.equations:
+                given = [not isinstance(atom, Literal) and names[atom] for atom in equation.inputs]
+                after = [any(given)] * len(equation.binders)
+                inner = body_of(equation)
+                if inner is not None and any(given):
+                    held, carried = 0, 0
+                    if equation.primitive == "scan":
+                        held, carried = scan_parts(equation.parameters, len(given), len(after))
+                    after = self.flow(inner, self._grown(equation, inner, given, held, carried))[0]
+                for name, type, flows in zip(equation.binders, equation.types, after, strict=True):
+                    names[name] = flows and type is not None and differentiable(type)
+            outputs = [not isinstance(atom, Literal) and names[atom] for atom in program.outputs]
+            found = self._flows[key] = outputs, names
+        return found
+
+    def _grown(
+        self, equation: Equation, inner: Program, given: Sequence[bool], held: int, carried: int
+    ) -> tuple[bool, ...]:
+        flags = list(given)
+        while equation.primitive == "scan":
+            after = self.flow(inner, tuple(flags))[0]
+            grown = [flag or (held <= at < held + carried and after[at - held]) for at, flag in enumerate(flags)]
+            if grown == flags:
+                break
+            flags = grown
+        return tuple(flags)
+
+
+def body_of(equation: Equation) -> Program | None:
+    """The body of an equation that is gone into: of a plain call, or a scan; `None` where there is none."""
+    if equation.primitive not in CALLS and equation.primitive != "scan":
+        return None
+    rows = equation.parameters
+    if any(rows.get(name) is not None and _asks(rows[name]) for name in ("in_shardings", "out_shardings")):
+        return None
+    found = [program for _, program in bodies(rows)]
+    if len(found) != 1 or found[0].constants or len(found[0].inputs) != len(equation.inputs):
+        return None
+    if None in found[0].input_types:
+        return None
+    return found[0]
+
+
+def _asks(value: object) -> bool:
+    return isinstance(value, tuple) and any("Unspecified" not in str(one) and one is not None for one in value)
+
+
+def alive(program: Program) -> set[int]:
+    """The equations that some result of a body needs."""
+    needed: set[Atom] = set(program.outputs)
+    found: set[int] = set()
+    for index in range(len(program.equations) - 1, -1, -1):
+        equation = program.equations[index]
+        if not needed.isdisjoint(equation.binders) or equation.primitive in EFFECTFUL or not equation.binders:
+            found.add(index)
+            needed.update(equation.inputs)
+    return found

@@ -1,0 +1,118 @@
+"""Contractions that are transposes of earlier ones: a whole step holds its own backward pass.
+
+There the type of a gradient is not a choice of its own. JAX gives it the cotangent type of what it is the gradient of,
+so a product that is the transpose of another, in an operand, is unreduced where that operand is used as reduced, and
+only there. Which products are transposes can be read off the program: they share an operand, and contract those of its
+dims that the other one kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from calculus.types import ArrayType
+from verifier.advising.network import Network, Node, Room, Step
+from verifier.advising.solving import Model
+
+
+class Transpose(NamedTuple):
+    """A contraction, and another that makes the cotangent of one of its operands."""
+
+    forward: Step
+    operand: int
+    backward: Step
+
+
+def bound(network: Network) -> None:
+    """Add to a model that gradients have the cotangent types of what they are gradients of."""
+    for pair in transposes(network):
+        _bind(network.model, network.cells.axis, pair)
+
+
+def _bind(model: Model, axis: str, pair: Transpose) -> None:
+    row: dict[int, float] = {}
+    for cell, one in pair.forward.cells:
+        type = cell.operands[pair.operand]
+        if isinstance(type, ArrayType) and axis in type.reduced:
+            row[one] = 1.0
+    for cell, one in pair.backward.cells:
+        (type,) = cell.results
+        if isinstance(type, ArrayType) and axis in type.unreduced:
+            row[one] = -1.0
+    if row:
+        model.row(row, 0.0, 0.0)
+    pair.backward.follows = True
+    for _, one in pair.backward.cells:
+        model.weights[one] = 0.0
+
+
+def transposes(network: Network) -> Iterator[Transpose]:
+    """Each contraction that is the transpose of an earlier one, with that."""
+    origin: dict[Node, Node] = {}
+    products: list[Step] = []
+    _walk(network.root, origin, products)
+    earlier: dict[Node, list[tuple[Step, int]]] = {}
+    for step in products:
+        found = next(_forward(step, origin, earlier), None)
+        if found is not None:
+            yield found
+        for index, node in enumerate(step.operands):
+            if node is not None:
+                earlier.setdefault(_first(node, origin), []).append((step, index))
+
+
+def _walk(room: Room, origin: dict[Node, Node], products: list[Step]) -> None:
+    """What values are: those that go into a body, come out of it, or are cast, are the ones that they were."""
+    for step in room.steps:
+        if step.equation.primitive == "dot_general" and step.cells:
+            products.append(step)
+        if step.equation.primitive == "reshard" and step.operands[0] is not None:
+            origin[step.results[0]] = step.operands[0]
+        if step.inner is None:
+            continue
+        for index, (node, inside) in enumerate(zip(step.operands, step.inner.inputs, strict=True)):
+            if node is not None and not step.held <= index < step.held + step.carried:
+                origin[inside] = node
+        _walk(step.inner, origin, products)
+        for number, (result, output) in enumerate(zip(step.results, step.inner.outputs, strict=True)):
+            if output is not None and number >= step.carried:
+                origin[result] = output
+
+
+def _first(node: Node, origin: Mapping[Node, Node]) -> Node:
+    while node in origin:
+        node = origin[node]
+    return node
+
+
+def _forward(
+    step: Step, origin: Mapping[Node, Node], earlier: Mapping[Node, list[tuple[Step, int]]]
+) -> Iterator[Transpose]:
+    """The contractions that this one may be a transpose of. shared: the operand that both have."""
+    for shared, node in enumerate(step.operands):
+        if node is None:
+            continue
+        contracted, batch, kept = _dims(step, shared)
+        for other, position in earlier.get(_first(node, origin), ()):
+            theirs = _dims(other, position)
+            if contracted != theirs[2] or batch != theirs[1] or kept != theirs[0]:
+                continue
+            made, cotangent = other.results[0].type, step.operands[1 - shared]
+            if cotangent is not None and _shape(made) == _shape(cotangent.type):
+                wanted = other.operands[1 - position]
+                if wanted is not None and sorted(_shape(wanted.type)) == sorted(_shape(step.results[0].type)):
+                    yield Transpose(other, 1 - position, step)
+
+
+def _shape(type: object) -> tuple[str, ...]:
+    return tuple(map(str, type.shape)) if isinstance(type, ArrayType) else ()
+
+
+def _dims(step: Step, operand: int) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
+    """The contracted, the batch and the free dims of an operand of a contraction."""
+    numbers: Any = step.equation.parameters["dimension_numbers"]
+    contracted, batch = (frozenset(dims[operand]) for dims in numbers)
+    node = step.operands[operand]
+    rank = node.type.rank if node is not None and isinstance(node.type, ArrayType) else 0
+    return contracted, batch, frozenset(range(rank)) - contracted - batch
