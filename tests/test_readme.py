@@ -42,7 +42,7 @@ def filled(text: str, functions: bool = True) -> str:
 def test_the_output_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     text = README.read_text(encoding="utf-8")
-    assert len(_SHOWN.findall(text)) == 7
+    assert len(_SHOWN.findall(text)) == 8
     newest = jax.__version_info__ >= (0, 12)  # an older one traces the same function to other equations
     assert filled(text, functions=newest) == text, "run `make readme`"
 

@@ -1,7 +1,8 @@
 """Independent ways to be wrong: the checker, its command line, and the engines it is compared with.
 
 `verifier.check(f, *args)` checks a function; `verifier.FunctionReport` is what it returns, and its `backward()` gives a
-`verifier.BackwardReport`, or raises `verifier.UnknownInput`. Inside a function,
+`verifier.BackwardReport`, or raises `verifier.UnknownInput`; its `explain()`, as `verifier.explain(f, *args)`, says
+where the function communicates, forward and backward, and why. Inside a function,
 `verifier.assert_type(x, "f32[8@X,4]")` holds a value against a type while JAX traces it, or raises
 `verifier.WrongType`. All need JAX, and load it when they are first used.
 """
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from verifier.function_backward import BackwardReport as BackwardReport
     from verifier.functions import FunctionReport as FunctionReport
     from verifier.functions import check as check
+    from verifier.functions import explain as explain
     from verifier.with_jax.asserted import WrongType as WrongType
     from verifier.with_jax.asserted import assert_type as assert_type
 
@@ -22,7 +24,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    if name in ("check", "FunctionReport"):
+    if name in ("check", "explain", "FunctionReport"):
         from verifier import functions
 
         return getattr(functions, name)

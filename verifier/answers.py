@@ -13,19 +13,21 @@ from verifier.report import VERDICTS, Derived, Report, count, malformed, summary
 
 if TYPE_CHECKING:
     from verifier.backward import Derive
+    from verifier.explaining.explanation import Explanation
 
 MOST_SHOWN: Final = 50
 """The most refusals that are shown in full for one file; `--json` lists all."""
 
 
-def function_report(target: str, meshes: list[Mesh]) -> tuple[Report, str]:
-    """The report on a function by name, whatever it leads to; its text is what went wrong."""
+def function_report(target: str, meshes: list[Mesh], moved: bool = False) -> tuple[Report, str]:
+    """The report on a function by name, whatever it leads to; its text is what went wrong. moved: to the mesh that is
+    given, wherever its arguments lie."""
     from verifier.factories import BadFactory, report_on
     from verifier.progress import sign_of_life
 
     try:
         with sign_of_life(f"checking {target}"):
-            return report_on(target, str(meshes[0]) if meshes else None), ""
+            return report_on(target, str(meshes[0]) if meshes else None, moved), ""
     except BadFactory as error:
         message, _, help = str(error).partition("\n  help: ")
         if error.refused:
@@ -109,6 +111,26 @@ def derived(name: str, meshes: list[Mesh], make: Derive, wrt: str | None) -> Ans
     except RecursionError:
         return Answer((report, _too_deep(name)), text)
     return Answer((made.forward,) if made.backward is None else (made.forward, made.backward), text, made.text)
+
+
+def explanation(name: str, meshes: list[Mesh], wrt: str | None, step: bool) -> Explanation:
+    """What a program communicates and why: of a file, or of a function by name. Raises `UnknownInput`."""
+    from verifier.explaining.explanation import explain_function, explain_refused, explain_text
+    from verifier.functions import FunctionReport
+    from verifier.progress import sign_of_life
+
+    names = None if wrt is None else list(_names(wrt))
+    report, text = function_report(name, meshes, moved=True) if is_target(name) else file_report(name, meshes)
+    try:
+        with sign_of_life(f"explaining {name}"):
+            if isinstance(report, FunctionReport):
+                asked = None if names is None else [int(one) if _NUMBER.fullmatch(one) else one for one in names]
+                return explain_function(report, asked)
+            if report.verdict != "ok":
+                return explain_refused(report, text)
+            return explain_text(text, meshes, name, names, step)
+    except RecursionError:
+        return explain_refused(_too_deep(name), text)
 
 
 def backward_report(report: Report, text: str, meshes: list[Mesh]) -> Report:

@@ -16,6 +16,7 @@ from verifier.commands.audit import audit
 from verifier.commands.check import check
 from verifier.commands.console import Commands
 from verifier.commands.derive import grad, linearize, transpose, vjp
+from verifier.commands.explain import explain
 from verifier.commands.prove import prove
 from verifier.commands.run import run
 from verifier.commands.type import type_
@@ -29,6 +30,7 @@ def main() -> None:
     \b
     Save a program:      print(jax.make_jaxpr(jax.grad(loss))(w, x))
     Check it:            shardproof check step.jaxpr --mesh X=4,Y=2
+    Where it communicates, and why:   shardproof explain loss.jaxpr --mesh X=4,Y=2
     Its backward pass:   shardproof grad loss.jaxpr --mesh X=4,Y=2
     Run it on devices:   shardproof run loss.jaxpr --mesh X=4,Y=2
     Look at one type:    shardproof type 'f32[8@X,4]{U:Y}' --mesh X=4,Y=2
@@ -44,5 +46,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
+for command in (check, explain, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
     main.add_command(command)

@@ -43,8 +43,9 @@ def is_target(name: str) -> bool:
     return _TARGET.fullmatch(name) is not None and not os.path.exists(name)
 
 
-def report_on(target: str, mesh: str | None = None) -> FunctionReport:
-    """The report on the function that a factory returns.
+def report_on(target: str, mesh: str | None = None, moved: bool = False) -> FunctionReport:
+    """The report on the function that a factory returns. moved: with its arguments on the mesh that is given, whose
+    axes are those of theirs, in other sizes.
 
     Raises `BadFactory` where the name, the factory, or JAX's tracing of the function fails.
     """
@@ -52,6 +53,11 @@ def report_on(target: str, mesh: str | None = None) -> FunctionReport:
 
     function, args, kwargs = made_by(target)
     keywords: dict[str, Any] = dict(kwargs)
+    if mesh is not None and moved:
+        from verifier.with_jax.compiling import placed
+        from verifier.with_jax.meshes import abstract
+
+        args, keywords = placed((tuple(args), keywords), abstract(mesh))
     if mesh is not None:
         keywords["mesh"] = mesh
     report: FunctionReport = _run(

@@ -26,6 +26,7 @@ from verifier.report import Report, as_json, summary, table, verdict_on
 from verifier.wording import Words, root, user_line
 
 if TYPE_CHECKING:
+    from verifier.explaining.explanation import Explanation
     from verifier.function_backward import BackwardReport
     from verifier.with_jax.lines import Lines
     from verifier.with_jax.trace import Trace
@@ -73,6 +74,20 @@ class FunctionReport(Report):
         from verifier.function_backward import backward
 
         return backward(self, wrt)
+
+    def explain(self, wrt: Any = None, hardware: str | None = None) -> Explanation:
+        """Where the function communicates, forward and backward, under the author's lines, and which forward fact
+        decides each collective of the backward pass. Where JAX has not differentiated it, it is differentiated here.
+
+        wrt: as `backward` takes it. hardware: a TOML file of bandwidths and latencies, for seconds
+        (`verifier.explaining.hardware`). Raises `UnknownInput`, and `BadProfile`.
+        """
+        from verifier.explaining.explanation import explain_function
+        from verifier.explaining.hardware import read_hardware
+
+        found = explain_function(self, wrt)
+        found.hardware = None if hardware is None else read_hardware(hardware)
+        return found
 
     def __str__(self) -> str:
         return "\n".join(self._paragraphs())
@@ -147,6 +162,11 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
     if unseen:
         report.notes.append(f"this release of JAX has no {', '.join(unseen)}: what is handed in there is not looked at")
     return report
+
+
+def explain(f: Any, *args: Any, mesh: Any = None, wrt: Any = None, hardware: str | None = None) -> Explanation:
+    """Where a function communicates at these arguments, and why: `check(f, *args).explain(wrt, hardware)`."""
+    return check(f, *args, mesh=mesh).explain(wrt, hardware)
 
 
 def _source(

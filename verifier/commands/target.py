@@ -20,7 +20,7 @@ def compare_on(names: Sequence[str], files: Sequence[str], meshes: Sequence[Mesh
     from verifier.progress import sign_of_life
 
     runs = []
-    with _explained(), sign_of_life(f"compiling for {', '.join(names)}") as show:
+    with explained(), sign_of_life(f"compiling for {', '.join(names)}") as show:
         try:
             for chosen in [target(name) for name in names]:
                 runs.append(compare(chosen, files, meshes, lambda what: show(f"compiling {what}")))
@@ -33,7 +33,7 @@ def compare_on(names: Sequence[str], files: Sequence[str], meshes: Sequence[Mesh
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """What is wrong with a program that is named ends the command in the words of whoever refuses it."""
     from calculus.refusals import Refused
     from verifier.backward_agreement import UnknownProgram

@@ -141,7 +141,7 @@ def _named(found: Agreement, name: str, meshes: Sequence[Mesh]) -> Iterator[_Pro
     elif is_target(name):
         made = made_by(name)
         mesh = meshes[0] if meshes else None
-        yield _Program(name, functools.partial(_function, name, found.target, *made, mesh), ours=False)
+        yield _Program(name, functools.partial(of_function, name, found.target, *made, mesh), ours=False)
     else:
         for each, make in samples(name).items():
             yield _Program(each, functools.partial(_derivative, found.target, each, make))
@@ -152,10 +152,13 @@ def _text(name: str, target: Target, meshes: Sequence[Mesh]) -> Compared:
 
     with _theirs():
         function, arguments, mesh = function_of(name, meshes)
-    return _function(name, target, function, arguments, {}, mesh)
+    return of_function(name, target, function, arguments, {}, mesh)
 
 
-def _function(name: str, target: Target, function: Any, arguments: Any, keywords: Any, mesh: Mesh | None) -> Compared:
+def of_function(
+    name: str, target: Target, function: Any, arguments: Any, keywords: Any, mesh: Mesh | None
+) -> Compared:  # fmt: skip
+    """Compare a function, on a mesh, or that of its arguments. Raises `NoCompiler`, `NotCompiled` and `Refused`."""
     from verifier.with_jax import compiling
 
     mesh = mesh or compiling.mesh_of((arguments, keywords))
@@ -209,7 +212,7 @@ def _is_small(target: Target) -> bool:
 
 
 def _example(found: Agreement, name: str, mesh: Mesh | None) -> Compared:
-    return _function(name, found.target, *made_by(name), mesh or _size(found, name))
+    return of_function(name, found.target, *made_by(name), mesh or _size(found, name))
 
 
 def _derivative(target: Target, name: str, make: Callable[[], Any]) -> Compared:

@@ -33,6 +33,7 @@ class Entry:
     row: kind, axes, bytes, how often, where: as a report says it. volume: what the bytes are the size of, a formula in
     the sizes of mesh axes; `None` where that is no block. group: how many devices take part; `None` where that is not
     known. fact: what decides it; of the forward pass there is none. charge: the collective, in its program.
+    confirmed: how it stands in what is compiled, empty where nothing was.
     """
 
     direction: Direction
@@ -41,6 +42,7 @@ class Entry:
     group: int | None
     fact: Fact | None
     charge: Charge
+    confirmed: str = ""
 
     @property
     def formula(self) -> str:
@@ -77,6 +79,7 @@ class Entry:
             "total_bytes": row.total,
             "total_wire_bytes": plain(row.wire_total),
             "exactness": row.exactness,
+            **({"confirmed": self.confirmed} if self.confirmed else {}),
             "because": None if self.fact is None else self.fact.data(),
         }
 

@@ -26,12 +26,13 @@ from grammar.read import read
 from verifier.backward import KINDS, Derive, Made, made, point, positions_of, within
 from verifier.examine import Examined, counted
 from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, entries
-from verifier.report import Report, Verdict, verdict_on
+from verifier.explaining.hardware import FORMULA, Hardware
+from verifier.report import Report, Verdict, refusal_as_json, verdict_on
 from verifier.texts import check_text, meshes_of
 from verifier.wording import Frame, Lines, Words
 
 if TYPE_CHECKING:
-    from verifier.functions import FunctionReport
+    from verifier.functions import FunctionReport, Source
     from verifier.with_jax.lines import Lines as FunctionLines
 
 STEP: Final = "a step with its gradient in it"
@@ -40,7 +41,10 @@ STEP: Final = "a step with its gradient in it"
 @dataclass(slots=True)
 class Explanation:
     """entries: the rows, in the order of the author's lines. meshes: those in scope, the one in context first. what:
-    what the rows of the backward pass are those of. lines: the author's lines that rows stand at, by place."""
+    what the rows of the backward pass are those of. lines: the author's lines that rows stand at, by place. hardware:
+    what seconds are computed from. refused: the refusals as people read them, where they are that already. text: what
+    their places point into. source: of a function; then positions are those of the inputs that it was differentiated in
+    here."""
 
     name: str
     verdict: Verdict
@@ -52,6 +56,11 @@ class Explanation:
     assumed: int = 0
     what: str = ""
     lines: dict[str, str] = field(default_factory=dict)
+    hardware: Hardware | None = None
+    refused: str = field(default="", repr=False)
+    text: str = field(default="", repr=False)
+    source: Source | None = field(default=None, repr=False, compare=False)
+    positions: tuple[int, ...] = ()
 
     def of(self, direction: Direction) -> list[Entry]:
         """The rows of one pass."""
@@ -79,12 +88,21 @@ class Explanation:
             "backward_of": self.what,
             "equations": self.equations,
             "assumed": self.assumed,
-            "communication": [one.data() for one in self.entries],
+            "communication": [{**one.data(), **self._seconds(one)} for one in self.entries],
             "totals": [one.data() for one in self.totals],
-            "refusals": [{"code": one.code, "message": one.message} for one in self.refusals],
+            "refusals": [refusal_as_json(one) for one in self.refusals],
             "notes": self.notes,
+            **({} if self.hardware is None else {"seconds": self.seconds(self.entries), "seconds_by": FORMULA}),
             "not_modelled": list(NOT_MODELLED),
         }
+
+    def seconds(self, those: Iterable[Entry]) -> float | None:
+        """What these take one after the other; `None` where a size is not known, or no hardware is given."""
+        found = self.hardware
+        return None if found is None else known(found.seconds(one.row, one.group) for one in those)
+
+    def _seconds(self, one: Entry) -> dict[str, object]:
+        return {} if self.hardware is None else {"seconds": self.seconds([one])}
 
     def __str__(self) -> str:
         from verifier.explaining.shown import lines
@@ -142,6 +160,7 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
     assert examined.checked is not None
     words = Words(program, examined, source.known, source.outputs, lines)
     found = _begun(report, source.meshes, report.notes)
+    found.source = source
     if report.verdict != "ok":
         return found
     priced = charges(examined.checked)
@@ -162,6 +181,7 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
 
     make = gradient if _lone(report.types.get(path) for path in source.outputs) else vjp
     positions = chosen(source, wrt)
+    found.positions = tuple(positions)
     forward = Forward(program, words)
     found.entries = entries(priced, words, forward, lambda charge: FORWARD)
     try:
@@ -196,6 +216,7 @@ def explain_text(
     `UnknownInput`."""
     report = check_text(text, meshes, file)
     found = _begun(report, (), report.notes)
+    found.text = text
     if report.verdict != "ok":
         return found
     document = read(text)
@@ -212,6 +233,7 @@ def explain_text(
     if step:
         return _finished(found, lines)
     positions = positions_of(program, wrt)
+    found.positions = tuple(positions)
     make = gradient if _lone(words.types) else vjp
     try:
         derived = made(program, checker, make, positions)
@@ -229,6 +251,13 @@ def explain_text(
         derived=True,
     )  # fmt: skip
     return _derived(found, derived, made_words, forward, make)
+
+
+def explain_refused(report: Report, text: str) -> Explanation:
+    """Of a program that is refused, or could not be read: the refusals."""
+    found = _begun(report, (), report.notes)
+    found.text, found.refused = text, report.explained(text, len(report.refusals))
+    return found
 
 
 def _begun(report: Report, meshes: tuple[Mesh, ...], said: Sequence[str]) -> Explanation:

@@ -10,6 +10,7 @@ from calculus.communication import EXACT
 from grammar.render import render
 from verifier.explaining.entries import Entry
 from verifier.explaining.explanation import NOT_MODELLED, Explanation, known
+from verifier.explaining.hardware import FORMULA
 from verifier.report import VERDICTS, count
 
 
@@ -20,9 +21,9 @@ def lines(found: Explanation) -> Iterator[str]:
         yield ""
         source = found.lines.get(place, "")
         yield f"{place or 'no line of yours'}{f'  {source}' if source else ''}"
-        shown = [_cells(one) for one in those]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-        for one, cells in zip(those, shown, strict=True):
+        columns = [column for column in zip(*[_cells(found, one) for one in those], strict=True) if any(column)]
+        widths = [max(map(len, column)) for column in columns]
+        for one, cells in zip(those, zip(*columns, strict=True), strict=True):
             yield f"  {'  '.join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))}".rstrip()
             if one.fact is not None:
                 yield f"    because {one.fact.says}"
@@ -31,10 +32,23 @@ def lines(found: Explanation) -> Iterator[str]:
         yield from _totals(found)
     for note in found.notes:
         yield f"  note: {note}"
+    if found.hardware is not None:
+        yield f"  {FORMULA}"
     yield f"  not modelled: {', '.join(NOT_MODELLED)}"
     if found.refusals:
         yield ""
-        yield render(found.refusals, "", found.name)
+        yield _refused(found)
+
+
+def _refused(found: Explanation) -> str:
+    """The refusals, each at its place."""
+    if found.refused:
+        return found.refused
+    if found.text:
+        return render(found.refusals, found.text, found.name)
+    from verifier.functions import FunctionReport
+
+    return FunctionReport(found.name, found.verdict, refusals=found.refusals).explained("", len(found.refusals))
 
 
 def _summary(found: Explanation) -> str:
@@ -61,7 +75,7 @@ def _by_line(found: Explanation) -> dict[str, list[Entry]]:
     return groups
 
 
-def _cells(one: Entry) -> list[str]:
+def _cells(found: Explanation, one: Entry) -> list[str]:
     """A row: direction, collective, what is moved, bytes each time, how often, bytes in all."""
     row = one.row
     each = f"{_number(row.bytes)} bytes" if row.bytes is not None else "? bytes"
@@ -72,7 +86,19 @@ def _cells(one: Entry) -> list[str]:
     total = "" if row.times == 1 else f"{_number(row.total)} bytes in all"
     exactness = "" if row.exactness == EXACT else row.exactness
     value = row.value or f"({row.primitive})"
-    return [one.direction, f"{row.kind} over {', '.join(row.axes)}", value, each, often, total, exactness]
+    seconds = "" if found.hardware is None else _time(found.seconds([one]))
+    what = f"{row.kind} over {', '.join(row.axes)}"
+    return [one.direction, what, value, each, often, total, seconds, exactness, one.confirmed]
+
+
+def _time(seconds: float | None) -> str:
+    """Seconds with three digits, in a unit that fits."""
+    if seconds is None:
+        return "? s"
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds / 1e-6:.3g} us"
 
 
 def _number(number: float | Fraction | None) -> str:
@@ -83,15 +109,19 @@ def _number(number: float | Fraction | None) -> str:
 
 def _totals(found: Explanation) -> Iterator[str]:
     """The sums by mesh axes, in aligned columns."""
-    rows: list[tuple[str, ...]] = [("over", "pass", "collectives", "runs", "bytes", "wire bytes")]
+    timed = found.hardware is not None
+    rows: list[tuple[str, ...]] = [
+        ("over", "pass", "collectives", "runs", "bytes", "wire bytes", *(("seconds",) if timed else ()))
+    ]
     for total in found.totals:
         for direction, those in total.passes.items():
             if those:
-                sums = [known(one.row.times for one in those), known(one.row.total for one in those)]
+                runs = _number(known(one.row.times for one in those))
+                size = known(one.row.total for one in those)
                 wire = known(one.row.wire_total for one in those)
-                rows.append(
-                    (", ".join(total.axes), direction, str(len(those)), *map(_number, sums), _number(wire))
-                )  # fmt: skip
+                time = (_time(found.seconds(those)),) if timed else ()
+                numbers = (runs, _number(size) if size is not None else _sum(those), _number(wire), *time)
+                rows.append((", ".join(total.axes), direction, str(len(those)), *numbers))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -99,6 +129,16 @@ def _totals(found: Explanation) -> Iterator[str]:
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield f"  {'  '.join(cells)}".rstrip()
+
+
+def _sum(those: list[Entry]) -> str:
+    """The bytes in all, in the sizes of mesh axes; `?` where one is not known."""
+    if any(one.volume is None or one.row.times is None for one in those):
+        return "?"
+    often: dict[str, int] = {}
+    for one in those:
+        often[one.formula] = often.get(one.formula, 0) + (one.row.times or 0)
+    return " + ".join(formula if times == 1 else f"{times}·{formula}" for formula, times in often.items())
 
 
 def as_html(found: Explanation) -> str:
@@ -109,7 +149,7 @@ def as_html(found: Explanation) -> str:
         body = ""
         for one in those:
             because = "" if one.fact is None else one.fact.says
-            body += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (*_cells(one), because))}</tr>"
+            body += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (*_cells(found, one), because))}</tr>"
         said.append(f"<table><tbody>{body}</tbody></table>")
     if found.entries:
         said.append(f"<pre>{escape(chr(10).join(_totals(found)))}</pre>")

@@ -60,7 +60,7 @@ class Traced:
     """A function's program. retyped: makes it without JAX's types, but for those of its inputs and those that are asked
     for. meshes: those it lies on. scalar: whether it gives one floating number. wrt: the inputs that can change.
     derivative: makes the program of its derivative, or raises what JAX raises. lowered: likewise, for compiling where
-    the mesh has devices."""
+    the mesh has devices. results: JAX's variables that are given back."""
 
     forward: Document
     retyped: Callable[[], Program]
@@ -69,6 +69,7 @@ class Traced:
     wrt: tuple[int, ...]
     derivative: Callable[[], Document]
     differentiated: Callable[[], tuple[Callable[..., Any], list[Any]]]
+    results: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,21 @@ def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = N
         made.input_types = tuple(conversion.type(variable) for variable in inside.invars)
         return made
 
-    return Traced(_WithRules(inside).converted().document, retyped, lies, scalar, wrt, derivative, differentiated)
+    document = _WithRules(inside).converted().document
+    return Traced(document, retyped, lies, scalar, wrt, derivative, differentiated, tuple(inside.outvars))
+
+
+def with_gradient(function: Callable[..., Any], arguments: Sequence[Any], wrt: Sequence[int]) -> tuple[Any, list[Any]]:
+    """A function with its gradient, or its vjp where the result is not one floating number, with respect to some of the
+    arrays in its arguments, counted from 0; and what that is called with."""
+    made = traced(function, arguments)
+    flat, structs = flattened(function, arguments)
+    if made.scalar:
+        return jax.value_and_grad(lambda *arrays: flat(*arrays)[0], argnums=tuple(wrt)), structs
+    mesh = _mesh_of(structs)
+    types = [of_aval(variable.aval) for variable in made.results]
+    seeds = [_struct(cotangent(type), _lying(type, mesh, made.meshes)) for type in types if differentiable(type)]
+    return _pulled_back(flat, wrt, len(structs)), [*structs, *seeds]
 
 
 def _pulled_back(flat: Callable[..., list[Any]], wrt: Sequence[int], count: int) -> Callable[..., list[Any]]:
