@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from verifier.ledger import KINDS, PENDING, Entry
+from verifier.ledger import KINDS, Entry
 from verifier.matrix import Matrix
 from verifier.patterns import Difference
 from verifier.report import count
@@ -100,7 +100,8 @@ sound: each difference once, with the smallest program that shows it. `shardproo
 primitive at every combination of operand states with the installed JAX, and fails if a cell differs that no entry
 covers, or if an entry covers none: then JAX has repaired it. What is no convention is a defect, and a program of at
 most 25 lines reproduces it, alone, on CPU devices: it says what JAX does and what is right, and exits with 0 as long as
-the defect is there. `shardproof audit --run` runs them all.
+the defect is there. `shardproof audit --run` runs them all. What is refused and sound is proved, and what is accepted
+and unsound refuted where it is a typing of the table: `shardproof prove ledger`, proofs/evidence.md.
 """
 
 
@@ -115,8 +116,7 @@ def page(entries: Sequence[Entry]) -> str:
         link = f"[{entry.number}](#{entry.number})"
         found.append(f"| {link} | {entry.title} | {KINDS[entry.kind]} | {entry.cause} | {', '.join(entry.versions)} |")
     kinds = [f"{sum(entry.kind == kind for entry in entries)} {word}" for kind, word in KINDS.items()]
-    pending = sum(entry.evidence.startswith(PENDING) for entry in entries)
-    found += ["", f"{len(entries)} entries: {', '.join(kinds)}. Evidence is pending for {pending}.", ""]
+    found += ["", f"{len(entries)} entries: {', '.join(kinds)}.", ""]
     for entry in entries:
         found += [
             f"## {entry.number}",
@@ -130,6 +130,14 @@ def page(entries: Sequence[Entry]) -> str:
             f"*Evidence.* {entry.evidence}",
             "",
         ]
+        shown = []
+        if entry.proof is not None:
+            with_it = ", with its backward pass" if entry.proof.backward else ""
+            shown.append(f"*Proved* by `shardproof prove ledger.{entry.number}`{with_it}.")
+        if entry.counterexample is not None:
+            shown.append(f"*Refuted* by `shardproof prove ledger.{entry.number}`, in blocks of two devices.")
+        if shown:
+            found += [" ".join(shown), ""]
         if entry.file:
             found += [f"*{entry.defect.capitalize()}*, by [`{entry.file}`](differences/{entry.file}).", ""]
             found += [f"At fault: `{entry.function}`; reached by {_code(entry.reaches)}.", ""]

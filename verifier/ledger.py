@@ -16,6 +16,7 @@ runs wrong.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,8 +67,29 @@ FILES: Final = PATH.resolve().parents[1] / "proofs" / "differences"
 """The folder of the programs that reproduce the defects. An installed package comes without it."""
 
 MOST_CONVENTIONS: Final = 10
-PENDING: Final = "pending"
-"""What stands for evidence that is still to be made."""
+PENDING: Final = r"pending\b(?! (sum|max|min))|to be|todo\b|tbd\b"
+"""How evidence begins that is still to be made, and is none."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What shows that something is sound: a program, of which every typing is proved. backward: with its backward pass,
+    with respect to the inputs that `wrt` names (by default all that can change). rests: obligations of the theorems
+    (`shardproof prove --list`) that it needs besides those that its constructs name themselves."""
+
+    program: str
+    backward: bool = False
+    wrt: tuple[str, ...] = ()
+    rests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """What shows that something is not: a program as JAX types it, of which the solver (or a search, where it cannot
+    look into a kernel) refutes a typing, in blocks of devices. Where what is typed right runs wrong there is none, and
+    the entry's file is the counterexample, which real devices run."""
+
+    program: str
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,8 @@ class Entry:
     file: str = ""
     programs: tuple[ProgramPattern, ...] = field(default=(), repr=False)
     equations: tuple[Pattern, ...] = field(default=(), repr=False)
+    proof: Proof | None = field(default=None, repr=False)
+    counterexample: Counterexample | None = field(default=None, repr=False)
 
     @property
     def foreseen(self) -> tuple[Pattern, ...]:
@@ -135,6 +159,7 @@ class Entry:
 _SIDES: Final = {UNSOUND: (JAX, BOTH), SOUND: (OURS,), CONVENTION: (JAX, OURS, BOTH), PAGE: (JAX, OURS, BOTH)}
 _TEXTS: Final = ("title", "kind", "cause", "program", "because", "evidence")
 _COVERING: Final = ("cells", "backward", "devices", "programs", "equations")
+_SHOWING: Final = ("proof", "counterexample")
 _OF_A_DEFECT: Final = ("defect", "function", "reaches", "file")
 
 
@@ -156,7 +181,7 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", *_COVERING}
+    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", *_COVERING, *_SHOWING}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
@@ -175,8 +200,30 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
     versions = tuple(table["versions"])
-    covering = (patterns, backward, devices, *said, programs, equations)
+    covering = (patterns, backward, devices, *said, programs, equations, *_shown(number, table))
     return Entry(number, title, kind, cause, program, versions, because, evidence, *covering)
+
+
+def _shown(number: int, table: Mapping[str, Any]) -> tuple[Proof | None, Counterexample | None]:
+    """What shows the entry. That something is sound has a proof; that it is not, a counterexample: a program, or the
+    file that runs."""
+    if re.match(PENDING, table["evidence"].strip(), re.IGNORECASE):
+        raise BadLedger(f"entry {number}: evidence that is pending is none")
+    proof, counterexample = table.get("proof"), table.get("counterexample")
+    for said, known in ((proof, {"program", "backward", "wrt", "rests"}), (counterexample, {"program"})):
+        if said is not None and (said.keys() - known or not isinstance(said.get("program"), str)):
+            raise BadLedger(f"entry {number}: what shows it has a program, and {', '.join(sorted(known))}")
+    if table["kind"] == SOUND and proof is None:
+        raise BadLedger(f"entry {number} says that something is sound, and has no proof")
+    if table["kind"] == UNSOUND and counterexample is None and not table.get("file"):
+        raise BadLedger(f"entry {number} says that something is unsound, and has no counterexample")
+    if counterexample is not None and table["kind"] != UNSOUND:
+        raise BadLedger(f"entry {number}: a counterexample is of what is unsound")
+    return (
+        None if proof is None else Proof(proof["program"].strip() + "\n", proof.get("backward", False),
+                                         tuple(proof.get("wrt", ())), tuple(proof.get("rests", ()))),
+        None if counterexample is None else Counterexample(counterexample["program"].strip() + "\n"),
+    )  # fmt: skip
 
 
 def assign(

@@ -128,6 +128,29 @@ def decide(query: Query, *, core: bool = False) -> Answer:
     return Answer("unknown", _since(start), why=_why(solver, said))
 
 
+def instance(formulas: Sequence[Formula], terms: Sequence[Term]) -> list[Any] | None:
+    """Numbers and truth values that these terms have in some model of the formulas, `None` for a term that has another
+    value; `None` where the solver finds no model."""
+    solver = z3.Solver()
+    solver.set("timeout", PATIENCE)
+    solver.set("rlimit", WORK)
+    solver.add(*formulas)
+    if solver.check() != z3.sat:
+        return None
+    model = solver.model()
+    return [_plain(model.eval(term, model_completion=True)) for term in terms]
+
+
+def _plain(value: Any) -> Any:
+    if z3.is_int_value(value):
+        return value.as_long()
+    if z3.is_rational_value(value):
+        return float(value.as_fraction())
+    if z3.is_algebraic_value(value):
+        return float(value.approx(20).as_fraction())
+    return z3.is_true(value) if z3.is_bool(value) else None
+
+
 def script(query: Query) -> str:
     """The query in SMT-LIB 2, for another solver: `unsat` is what proves it, `sat` where it asks what is possible."""
     solver = z3.Solver()

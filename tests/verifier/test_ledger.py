@@ -31,7 +31,9 @@ cause = "typing rule"
 versions = ["0.12.0.1"]
 program = "x"
 because = "y"
-evidence = "pending"
+evidence = "by hand"
+[entry.proof]
+program = "{ lambda ; a:f32[8]{U:X}. let b:f32[8]{U:X} = neg a in (b,) }"
 [[entry.cells]]
 primitives = ["neg"]
 along = { 0 = "U*" }
@@ -88,6 +90,12 @@ def test_the_page_names_pages_that_exist() -> None:
         ('primitives = ["neg"]', 'primitive = "neg"', "no primitive"),
         ('0 = "U*"', 'nobody = "U*"', "along"),
         ('title = "a title"', "title", "Expected"),
+        ('"by hand"', '"Pending: somebody looks at it."', "evidence that is pending is none"),
+        ('"by hand"', '"to be run"', "evidence that is pending is none"),
+        ("[entry.proof]\nprogram", "[entry.counterexample]\nprogram", "says that something is sound, and has no proof"),
+        ("jax-refuses-sound", "jax-accepts-unsound", "says that something is unsound, and has no counterexample"),
+        ("[[entry.cells]]", "[entry.counterexample]\nprogram = 'x'\n[[entry.cells]]", "is of what is unsound"),
+        ("[entry.proof]", "[entry.proof]\nby = 'hand'", "what shows it has a program"),
     ],
 )
 def test_an_entry_that_breaks_them_is_refused(old: str, new: str, says: str, tmp_path: Path) -> None:

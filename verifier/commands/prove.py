@@ -14,6 +14,7 @@ from verifier.commands.console import say as say_lines
 from verifier.commands.options import json_option
 
 if TYPE_CHECKING:
+    from verifier.proving.ledger import Shown
     from verifier.proving.suite import Piece, Row
 
 
@@ -52,6 +53,7 @@ def prove(
     shardproof prove 'soundness.dot_general-f.*' -v
     shardproof prove forced
     shardproof prove forced --without 'cost is preserved'
+    shardproof prove ledger
     shardproof prove --smtlib obligations/ --solver both
 
     Obligations are read from the declarations: one for each primitive, each call that shows what it can do and each
@@ -66,6 +68,9 @@ def prove(
       tested                    by execution only
       open                      the solver does not know
       refuted                   wrong: the counterexample is printed
+
+    `ledger` is what the ledger of differences claims (proofs/evidence.md): ledger.21, that what JAX refuses by that
+    entry is sound; ledger.1, that what it accepts by that one is not, with what devices hold.
 
     --rule FILE takes declarations of one's own (PRIMITIVES, as in the files that [tool.shardproof] rules names) and,
     optionally, CLAIMS such as "gelu f32[4]{U:X} -> f32[4]{U:X}". It says which typings are proved, which claims are
@@ -100,11 +105,14 @@ def prove(
     second = _second(chosen, names, jobs) if solver == "both" else None
     if as_data:
         found: dict[str, Any] = {"obligations": [row._asdict() for row in rows], "summary": _counts(rows)}
+        found["ledger"] = [entry.data() for entry in _entries(chosen, rows)]
         if second is not None:
             found["second_solver"] = second
         say(json.dumps(found, indent=2))
     else:
         _print(rows, verbose)
+        for entry in _entries(chosen, rows) if names or verbose else ():
+            say(str(entry))
         if second is not None:
             say(f"cvc5: {', '.join(f'{count} {word}' for word, count in second['counts'].items())}")
             for line in second["contradictions"]:
@@ -125,6 +133,12 @@ def _shown(chosen: list[Piece], names: tuple[str, ...], jobs: int, fresh: bool) 
     return sorted(found, key=lambda row: (order.get(row.theorem, -1), row.theorem, row.name))
 
 
+def _entries(chosen: list[Piece], rows: list[Row]) -> list[Shown]:
+    from verifier.proving.ledger import entries
+
+    return entries([piece.of for piece in chosen if piece.kind == "ledger"], rows)
+
+
 def _counts(rows: list[Row]) -> dict[str, Any]:
     """By theorem and status: obligations; and the cells that those of `soundness` stand for."""
     theorems: dict[str, dict[str, int]] = {}
@@ -140,7 +154,7 @@ def _counts(rows: list[Row]) -> dict[str, Any]:
 def _print(rows: list[Row], verbose: bool) -> None:
     for row in rows:
         wrong = row.status in ("open", "refuted")
-        if verbose or wrong or row.theorem not in ("soundness", "maximality"):
+        if verbose or wrong or row.theorem not in ("soundness", "maximality", "ledger"):
             bound = f", {row.bound}" if row.bound else ""
             say(f"{row.name}: {row.status} ({row.domain}{bound}), {row.milliseconds:.0f} ms")
         if wrong:

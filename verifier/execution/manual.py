@@ -77,12 +77,11 @@ def _scattered(row: Row, parameters: Parameters, held: list[Array]) -> list[Arra
 
 
 def _exchanged(row: Row, parameters: Parameters, held: list[Array]) -> list[Array]:
-    """Each device sends one part of its block to each device, and joins what it is sent."""
+    """Each device sends one part of its block to each device, and joins what it is sent: a dim is divided, and one
+    multiplied, whether JAX calls it tiled or brings the dims along and takes them away itself."""
     split, concat = (integer(parameters[name], name) for name in ("split_axis", "concat_axis"))
-    tiled = flag(parameters, "tiled")
-    parts = [_shared_out(block, split, len(held), tiled) for block in held]
-    join = np.concatenate if tiled else np.stack
-    return [join([part[number] for part in parts], concat) for number in range(len(held))]
+    parts = [_shared_out(block, split, len(held), True) for block in held]
+    return [np.concatenate([part[number] for part in parts], concat) for number in range(len(held))]
 
 
 def _shared_out(block: Array, dim: int, count: int, tiled: bool) -> list[Array]:

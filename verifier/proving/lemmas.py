@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from verifier.proving.obligations import Obligation
-from verifier.solver import INTEGERS, And, Constant, Function, Integers, Query, Sort
+from verifier.solver import INTEGERS, TRUTHS, And, Constant, Function, If, Implies, Integers, Query, Sort, Truth
 
 _E: Final = Sort("element")
 _PLUS: Final = Function("plus", _E, _E, _E)
@@ -187,6 +187,35 @@ def _in_range() -> list[Query]:
     ]
 
 
+def _programs() -> list[Query]:
+    """By induction on equations, and on steps of a loop: legal(k) says that what is computed k-th reads back right."""
+    legal, so_far = Function("legal", INTEGERS, TRUTHS), Function("all before", INTEGERS, TRUTHS)
+    carried = Function("what is carried is legal", INTEGERS, TRUTHS)
+    first, second, chosen = Truth("first"), Truth("second"), Truth("chosen")
+    (k,) = Integers("k")
+    return [
+        Query(
+            "one more equation",
+            (
+                ("so far", so_far(k)),
+                ("its typing is sound", Implies(so_far(k), legal(k))),
+                ("all before", so_far(k + 1) == And(so_far(k), legal(k))),
+            ),
+            so_far(k + 1),
+        ),
+        Query(
+            "one more step",
+            (("so far", carried(k)), ("the body's typing is sound", Implies(carried(k), carried(k + 1)))),
+            carried(k + 1),
+        ),
+        Query(
+            "a branch that all devices take",
+            (("either branch reads back right", And(first, second)),),
+            If(chosen, first, second),
+        ),
+    ]
+
+
 def _lemma(name: str, says: str, queries: object) -> Obligation:
     return Obligation(f"lemma.{name}", "lemma", says, queries, domain="any arithmetic")  # type: ignore[arg-type]
 
@@ -197,6 +226,7 @@ LEMMAS: Final = (
     _lemma("devices", "what commutes for two devices commutes for n", _devices),
     _lemma("folds", "what commutes with ⊕ element by element commutes with a fold by ⊕", _folds),
     _lemma("alike", "folds of equal elements are equal", _alike),
+    _lemma("programs", "a program, a loop and a branch of sound typings are sound", _programs),
     _lemma("in-range", "d·m + j counts the elements of a dim of n·m, each once", _in_range),
 )
 """What soundness rests on beside the definitions."""

@@ -234,9 +234,10 @@ def _small(value: Any, type: ArrayType, mesh: Mesh, largest: int, random: np.ran
 def _lines(families: Sequence[Any], held: Any, mesh: Mesh) -> Iterator[str]:
     for device in devices(mesh):
         where = ", ".join(f"{axis}={one}" for axis, one in zip(mesh.by_name, device, strict=True))
-        operands = "; ".join(_shown(family[device]) for family in families)
-        yield f"device {where} holds {operands} and computes {_shown(held[device])}"
+        operands = "; ".join(written(family[device]) for family in families)
+        yield f"device {where} holds {operands} and computes {written(held[device])}"
 
 
-def _shown(block: Any) -> str:
+def written(block: Any) -> str:
+    """A block in a line."""
     return str(np.array2string(np.asarray(block), separator=",", threshold=12, precision=4)).replace("\n", "")

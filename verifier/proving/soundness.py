@@ -237,25 +237,22 @@ def obligations(sample: Sample, primitive: Primitive | None = None) -> list[Obli
                 f"{sample.primitive} takes {judgment}, and reads back right",
                 cells=judgment.cells,
             )
-            try:
-                made = shown(primitive, sample, number, judgment)
-            except (IllSorted, TypeError) as error:
-                found.append(replace(one, check=partial(_ill_sorted, str(error))))
-                continue
-            check = None
-            if made.basis == PROPERTIES and runs(sample):
-                check = partial(objection, primitive, sample, number, judgment)
-            found.append(
-                replace(
-                    one,
-                    queries=partial(_queries, made),
-                    basis=made.basis,
-                    domain=made.domain,
-                    uses=made.uses,
-                    check=check,
-                )
-            )
+            found.append(judged(one, primitive, sample, number, judgment))
     return found
+
+
+def judged(one: Obligation, primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> Obligation:
+    """An obligation that is to show that a judgment is Local: with its queries, and on what they rest."""
+    try:
+        made = shown(primitive, sample, number, judgment)
+    except (IllSorted, TypeError) as error:
+        return replace(one, check=partial(_ill_sorted, str(error)))
+    check = None
+    if made.basis == PROPERTIES and runs(sample):
+        check = partial(objection, primitive, sample, number, judgment)
+    return replace(
+        one, queries=partial(_queries, made), basis=made.basis, domain=made.domain, uses=made.uses, check=check
+    )
 
 
 def _ill_sorted(error: str) -> str:

@@ -1,8 +1,8 @@
 """The whole of what is to be shown, in pieces that can be shown side by side, and kept.
 
-A piece is one primitive's soundness, one primitive's refusals, or one theorem. What came of it is kept by the content
-of everything that it depends on: the calculus, the prover, the solver's version. So nothing is proved twice, and
-nothing is taken from before a change.
+A piece is one primitive's soundness, one primitive's refusals, one theorem, or one entry of the ledger. What came of it
+is kept by the content of everything that it depends on: the calculus, the prover, the solver's version. So nothing is
+proved twice, and nothing is taken from before a change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of the whole: `soundness`, `maximality` or `theorem`, of what."""
+    """A piece of the whole: `soundness`, `maximality`, `ledger` or `theorem`, of what."""
 
     kind: str
     of: str
@@ -55,10 +55,12 @@ class Piece(NamedTuple):
 def pieces() -> list[Piece]:
     """All of them, those that take long first."""
     from calculus.primitives import TABLE
+    from verifier.ledger import ledger
     from verifier.theorems import THEOREMS
 
     found = [Piece("theorem", theorem.name) for theorem in THEOREMS]
     found += [Piece("theorem", "lemma"), Piece("theorem", "sums")]
+    found += [Piece("ledger", str(entry.number)) for entry in ledger()]
     return found + [Piece(kind, name) for name in TABLE for kind in ("soundness", "maximality")]
 
 
@@ -73,6 +75,10 @@ def obligations(piece: Piece) -> list[Obligation]:
         if piece.of == "sums":
             return list(sums.obligations())
         return list(next(theorem for theorem in THEOREMS if theorem.name == piece.of).obligations())
+    if piece.kind == "ledger":
+        from verifier.proving import ledger
+
+        return ledger.obligations(piece.of)
     from verifier.proving import soundness
     from verifier.proving.tried import refusals
     from verifier.samples import samples
@@ -185,7 +191,16 @@ class _Kept:
 
 
 def _file(piece: Piece) -> str:
-    return piece.name.replace("/", "_").replace(":", "_")
+    name = piece.name.replace("/", "_").replace(":", "_")
+    return f"{name}.{_written()}" if piece.kind == "ledger" else name
+
+
+@cache
+def _written() -> str:
+    """A digest of what entries say."""
+    from verifier.ledger import PATH
+
+    return hashlib.sha256(PATH.read_bytes()).hexdigest()[:16]
 
 
 @cache
@@ -194,9 +209,14 @@ def content() -> str:
     from verifier.solver import VERSION
 
     said = hashlib.sha256(VERSION.encode())
-    folders = ("calculus", "grammar", "verifier/proving", "verifier/theorems", "verifier/trials")
+    folders = (
+        "calculus", "grammar", "verifier/proving", "verifier/theorems", "verifier/trials", "verifier/execution",
+    )  # fmt: skip
     files = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
-    alone = ("solver.py", "samples.py", "calls.py", "kernels.py", "devices.py")
+    alone = (
+        "solver.py", "samples.py", "calls.py", "kernels.py", "devices.py", "ledger.py", "texts.py", "examine.py",
+        "backward.py",
+    )  # fmt: skip
     for path in [*files, *(ROOT / "verifier" / name for name in alone)]:
         said.update(path.relative_to(ROOT).as_posix().encode())
         said.update(path.read_bytes())

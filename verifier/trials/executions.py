@@ -147,7 +147,7 @@ def _same(one: Array, other: Array, near: float, summed: bool = False) -> bool:
         return True
     if one.dtype.kind not in "fc":
         return False
-    near = near if one.dtype.itemsize >= 8 else 1e7 * near
+    near = near if one.real.dtype.itemsize >= 8 else 1e7 * near
     with np.errstate(all="ignore"):
         largest = np.max(np.abs(other), where=np.isfinite(other), initial=0) if summed else 0
         return bool(np.allclose(one, other, rtol=near, atol=near * largest, equal_nan=True))
