@@ -96,36 +96,70 @@ class Answer(NamedTuple):
 
 
 def decide(query: Query, *, core: bool = False) -> Answer:
-    """Ask. `core`: also which hypotheses the proof uses."""
+    """Ask. `core`: also which hypotheses the proof uses. What was asked before, in these very terms, is not asked
+    again, whatever its parts are called: terms of one content are one term."""
     start = perf_counter()
-    solver = z3.Solver()
-    solver.set("timeout", PATIENCE)
-    solver.set("rlimit", WORK)
-    for name, formula in query.hypotheses:
-        if core:
-            solver.assert_and_track(formula, name)
-        else:
-            solver.add(formula)
+    if core:
+        return _decided(query, start, core=True)
+    key = (*(formula.get_id() for _, formula in query.hypotheses), -1, query.goal.get_id(), query.possible)
+    if key in _SAID:
+        return _SAID[key][0]._replace(milliseconds=_since(start))
+    found = _decided(query, start, core=False)
+    _SAID[key] = found, query
+    return found
+
+
+_SAID: Final[dict[tuple[int, ...], tuple[Answer, Query]]] = {}
+_TOGETHER: Final[dict[tuple[int, ...], tuple[Any, str, Query]]] = {}
+"""What was said of queries, and of hypotheses. They stay, since the numbers of terms that are gone are used again."""
+
+
+def _decided(query: Query, start: float, core: bool) -> Answer:
     if query.possible:
-        solver.add(query.goal)
-        said = solver.check()
+        said, solver = _checked(query, query.goal, core)
         found = _model(solver) if said == z3.sat else ()
-        used = tuple(sorted(map(str, solver.unsat_core()))) if core and said == z3.unsat else ()
         verdict = "proved" if said == z3.sat else "refuted" if said == z3.unsat else "unknown"
-        return Answer(verdict, _since(start), found, _why(solver, said), used)
+        return Answer(verdict, _since(start), found, _why(solver, said), _core(solver, said, core))
     if query.hypotheses:
-        said = solver.check()
+        key = tuple(formula.get_id() for _, formula in query.hypotheses)
+        if key not in _TOGETHER:
+            said, solver = _checked(query, TRUE, core=False)
+            _TOGETHER[key] = said, _why(solver, said), query
+        said, why, _ = _TOGETHER[key]
         if said != z3.sat:
             verdict = "vacuous" if said == z3.unsat else "unknown"
-            return Answer(verdict, _since(start), why=_why(solver, said) or "the hypotheses contradict each other")
-    solver.add(z3.Not(query.goal))
-    said = solver.check()
+            return Answer(verdict, _since(start), why=why or "the hypotheses contradict each other")
+    if not core and z3.is_true(z3.simplify(query.goal)):
+        return Answer("proved", _since(start))
+    said, solver = _checked(query, z3.Not(query.goal), core)
     if said == z3.unsat:
-        used = tuple(sorted(map(str, solver.unsat_core()))) if core else ()
-        return Answer("proved", _since(start), core=used)
+        return Answer("proved", _since(start), core=_core(solver, said, core))
     if said == z3.sat:
         return Answer("refuted", _since(start), _model(solver))
     return Answer("unknown", _since(start), why=_why(solver, said))
+
+
+def _checked(query: Query, goal: Formula, core: bool) -> tuple[Any, Any]:
+    """Whether hypotheses and goal can be true together: asked of the bare solver, which is quick, and where it does not
+    know, of the one that rewrites first."""
+    for made in (z3.SimpleSolver, z3.Solver):
+        solver = made()
+        solver.set("timeout", PATIENCE)
+        solver.set("rlimit", WORK)
+        for name, formula in query.hypotheses:
+            if core:
+                solver.assert_and_track(formula, name)
+            else:
+                solver.add(formula)
+        solver.add(goal)
+        said = solver.check()
+        if said != z3.unknown:
+            break
+    return said, solver
+
+
+def _core(solver: Any, said: Any, core: bool) -> tuple[str, ...]:
+    return tuple(sorted(map(str, solver.unsat_core()))) if core and said == z3.unsat else ()
 
 
 def instance(formulas: Sequence[Formula], terms: Sequence[Term]) -> list[Any] | None:

@@ -6,7 +6,7 @@ be cut where it is the major one of its dim in every array that has it.
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
@@ -89,19 +89,26 @@ def combinations(sample: Sample, primitive: Primitive, number: int) -> Iterator[
         _states(mine, type.dtype, position not in q.signature.unseen)
         for position, (mine, type) in enumerate(zip(own, sample.operands, strict=True))
     ]
-    count = 1
-    for states in each:
-        count *= len(states)
-    sections = q.signature.sections()
-    for given in itertools.product(*each):
-        if count > FEW and any(
-            given[one] != given[other] and "C" not in (given[one], given[other])
-            for one, other in itertools.combinations(range(len(given)), 2)
-            if sections[one] == sections[other]
-        ):
+    sections = q.signature.sections() if math.prod(map(len, each)) > FEW else ()
+    yield from _chosen(each, sections, ())
+
+
+def _chosen(
+    each: Sequence[Sequence[State]], sections: Sequence[object], given: tuple[State, ...]
+) -> Iterator[tuple[State, ...]]:
+    """All that begin with these states: what cannot be completed is not begun."""
+    position = len(given)
+    if position == len(each):
+        yield given
+        return
+    cut = next((state for state in given if isinstance(state, tuple)), None)
+    alike = [state for at, state in enumerate(given) if sections and sections[at] == sections[position]]
+    pending = next((state for state in alike if state != "C"), None)
+    for state in each[position]:
+        if isinstance(state, tuple) and cut not in (None, state):
             continue
-        if len({state for state in given if isinstance(state, tuple)}) <= 1:
-            yield given
+        if state == "C" or pending in (None, state):
+            yield from _chosen(each, sections, (*given, state))
 
 
 def accepted(sample: Sample, number: int, primitive: Primitive | None = None) -> list[Judgment]:

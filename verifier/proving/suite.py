@@ -56,12 +56,14 @@ def pieces() -> list[Piece]:
     """All of them, those that take long first."""
     from calculus.primitives import TABLE
     from verifier.ledger import ledger
+    from verifier.samples import samples
     from verifier.theorems import THEOREMS
 
     found = [Piece("theorem", theorem.name) for theorem in THEOREMS]
     found += [Piece("theorem", "lemma"), Piece("theorem", "sums")]
     found += [Piece("ledger", str(entry.number)) for entry in ledger()]
-    return found + [Piece(kind, name) for name in TABLE for kind in ("soundness", "maximality")]
+    longest = sorted(TABLE, key=lambda name: -len(samples(name)))
+    return found + [Piece(kind, name) for name in longest for kind in ("soundness", "maximality")]
 
 
 def obligations(piece: Piece) -> list[Obligation]:

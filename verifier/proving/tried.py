@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -41,11 +41,17 @@ def objection(primitive: Primitive, sample: Sample, number: int, judgment: Judgm
     result = _dim(scheme, scheme.results[number], judgment.result)
     if result is None:
         return ""
-    execution = Execution(sample)
+    execution = _execution(sample, primitive)
     left: list[list[DimState]] = [[result] if one == number else [] for one in range(len(execution.results))]
     if result in execution.sound(tuple(given), left)[number]:
         return ""
     return f"a run of {judgment} on two devices reads back wrong"
+
+
+@lru_cache(maxsize=1)
+def _execution(sample: Sample, primitive: Primitive) -> Execution:
+    """The runs of a call, for all of its judgments; of another declaration by the same name others."""
+    return Execution(sample)
 
 
 def _dim(scheme: object, indices: object, state: object) -> DimState | None:

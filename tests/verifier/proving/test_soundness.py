@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from calculus.primitives import TABLE
+from verifier.proving.judgments import combinations
 from verifier.proving.lemmas import LEMMAS
 from verifier.proving.obligations import DEFINITION, PROPERTIES, REFUTED, Obligation, Outcome, discharge
 from verifier.proving.soundness import obligations
@@ -104,3 +106,29 @@ def test_a_contradiction_proves_nothing() -> None:
 
 def test_nothing_asked_is_open() -> None:
     assert discharge(Obligation("nothing", "none", "")).status == "open"
+
+
+def test_an_answer_is_kept_for_the_very_same_question() -> None:
+    """By the terms, not by what they are called, and terms that are gone do not answer for those that come after."""
+    for number in range(50):
+        x = Integer(f"x{number}")
+        for greater, expected in ((x > number, "proved"), (x < number, "refuted")):
+            query = Query("once", (("above", x >= number + 1),), greater)
+            assert [decide(query).verdict, decide(query._replace(name="again")).verdict] == [expected] * 2
+        assert decide(Query("possible", (), x < x, possible=True)).verdict == "refuted"
+        assert decide(Query("without", (), x > number)).verdict == "refuted"
+
+
+def test_combinations_of_states_are_all_there_are() -> None:
+    """Against the product, of a call that has few."""
+    (sample,) = [one for one in samples("select_n") if (one.number, one.kind) == (0, "f")]
+    found = list(combinations(sample, TABLE["select_n"], 0))
+    each = ["C", "U", "Umax", "Umin", ("S", 0), ("S", 1)]
+    which = ["C", "Umax", "Umin", ("S", 0), ("S", 1)]
+    expected = {
+        given
+        for given in itertools.product(which, each, each)
+        if len({state for state in given if isinstance(state, tuple)}) <= 1
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == expected
