@@ -1,4 +1,4 @@
-"""In per-device code, the cotangent of what is not used forgets that it is pending or reduced."""
+"""In per-device code, the zero that differentiation makes for what is unused forgets that it is pending or reduced."""
 
 import jax
 import jax.numpy as jnp

@@ -12,6 +12,7 @@ import jax
 import pytest
 from click.testing import CliRunner
 
+from calculus.meshes import Axis, Mesh
 from grammar.read import read
 from verifier.cli import main
 from verifier.program_agreement import Lost
@@ -140,3 +141,11 @@ def test_a_wrong_value_of_jax_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [way.jax for way in right] == [EQUAL, EQUAL]
     assert [(way.ours, way.jax) for way in wrong] == [(EQUAL, DIFFERENT)] * 2
     assert "JAX's" in wrong[0].says
+
+def test_jax_is_not_asked_where_we_cannot_hand_it_the_mesh() -> None:
+    from verifier.with_jax.beside import Beside
+
+    text = read("{ lambda ; a:f32[4]. let b:f32[4@X] = reshard a in (b,) }")
+    (way,) = Beside().ways(Job("a", text.program, (Mesh((Axis("X", None),)),)), 0, backward=False)
+    assert (way.ours, way.jax) == (NOT_RUN, NOT_RUN)
+    assert way.says == "ours: the sizes of X are not known: give --mesh X=…"

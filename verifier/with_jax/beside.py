@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from calculus.meshes import Mesh
 from calculus.programs import Literal, Program
+from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, same
 from verifier.backward_agreement import Comparison, Side
 from verifier.cells import Refusal
@@ -80,6 +81,9 @@ class Beside:
             way.jax, way.says = NOT_RUN, str(error)
             return
         except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
+            if isinstance(error, Refused) and way.ours == NOT_RUN:  # it is we who cannot hand it to JAX
+                way.jax, way.says = NOT_RUN, f"ours: {way.why}"
+                return
             self._refused(way, one, forward.program, mesh, _said(error))
             return
         if way.ours == NONE:
