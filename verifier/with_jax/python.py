@@ -49,6 +49,7 @@ _UNPRINTED: Final[dict[str, dict[str, str]]] = {
     "convert_element_type": {"sharding": "None"},
     "broadcast_in_dim": {"broadcast_dimensions": "()"},
     "mul": {"out_dtype": "None"},
+    **({key: {"out_sharding": "None"} for key in ("reduce_max", "reduce_min")} if NEWER else {}),
 }
 
 #: parameters that our programs may print, and the primitive does not have
