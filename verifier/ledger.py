@@ -9,6 +9,9 @@ region ends. From both a check knows what is well typed and goes wrong in JAX (`
 Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise, and
 by `programs` patterns what drawn programs show.
 
+What says that something is sound carries a proof, what says that it is not a counterexample, or the file that is one:
+how they are read and shown, proofs/evidence.md.
+
 What is no convention is a defect. Its entry says how it shows, the function of JAX at fault, the public functions that
 reach it, and the file in `proofs/differences` that reproduces it; then it may cover nothing, as what is typed right and
 runs wrong.

@@ -70,7 +70,8 @@ class Shown(NamedTuple):
         entry = self.entry
         return {
             "number": entry.number, "title": entry.title, "kind": entry.kind, "cause": entry.cause,
-            "statuses": dict(self.statuses), "file": entry.file, "counterexamples": list(self.says),
+            "evidence": entry.evidence, "statuses": dict(self.statuses), "file": entry.file,
+            "counterexamples": list(self.says),
         }  # fmt: skip
 
     def __str__(self) -> str:

@@ -59,11 +59,11 @@ def apart(text: str, wrt: tuple[str, ...]) -> str:
 
 
 def _drawn(value: Any, random: np.random.Generator) -> Any:
-    """Between a half and two: inside of the domain of what has one, no two alike."""
+    """Between a tenth and nine tenths: inside of the domain of what has one, no two alike."""
     if value.dtype.kind not in "fc":
         return value
-    made = random.uniform(0.5, 2, value.shape)
-    return made + 1j * random.uniform(0.5, 2, value.shape) if value.dtype.kind == "c" else made
+    made = random.uniform(0.1, 0.9, value.shape)
+    return made + 1j * random.uniform(0.1, 0.9, value.shape) if value.dtype.kind == "c" else made
 
 
 def _ran(text: str, given: dict[str, Any]) -> Outcome:
