@@ -11,6 +11,7 @@ import sys
 import click
 
 from verifier import __version__
+from verifier.commands.advise import advise
 from verifier.commands.agree import agree
 from verifier.commands.audit import audit
 from verifier.commands.check import check
@@ -46,5 +47,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, explain, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
+for command in (check, explain, advise, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
     main.add_command(command)

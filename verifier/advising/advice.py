@@ -6,7 +6,7 @@ differentiated, and priced as a whole, as the one that was handed in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +22,7 @@ from calculus.typed import typed
 from verifier.advising.cells import Cells
 from verifier.advising.network import Network
 from verifier.advising.rewriting import Rewritten, rewritten
+from verifier.advising.taken import Refusal, Taken
 from verifier.advising.transposes import bound
 
 SECONDS: Final = 12.0
@@ -50,8 +51,9 @@ class Price:
 
 @dataclass(slots=True)
 class Advice:
-    """axes: those along which something is changed. before, after: the programs, and their prices. steps: what was
-    rewritten for each axis. solver: the price that the solver saw, for each axis."""
+    """before, after: the programs, and their prices. steps: what was
+    rewritten for each axis. expected: the price that the solver saw, for each. refused: the cells that would make it
+    cheaper, and that somebody else does not take. ideal: the wire bytes that it could have with those."""
 
     program: Program
     changed: Program
@@ -60,6 +62,8 @@ class Advice:
     wrt: tuple[int, ...]
     steps: list[tuple[str, Rewritten]] = field(default_factory=list)
     expected: list[float] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    ideal: float | None = None
 
     @property
     def better(self) -> bool:
@@ -70,10 +74,6 @@ class Advice:
     def document(self) -> Document:
         """The proposed program, in names that JAX would print."""
         return tidy(self.changed)
-
-
-Trial = Callable[[Program, tuple[int, ...], Cells, Network, Sequence[float]], "set[Hashable]"]
-"""What somebody else does not take of a proposed program: keys of cells; none where all is taken."""
 
 
 def priced(program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = ()) -> Price:
@@ -107,12 +107,13 @@ def priced(program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = ()) ->
 
 def advise(
     program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = (), axes: Sequence[str] = (),
-    trial: Trial | None = None, seconds: float = SECONDS, show: Callable[[str], None] = lambda what: None,
+    taken: Taken | None = None, plain: bool = False, seconds: float = SECONDS,
+    show: Callable[[str], None] = lambda what: None,
 ) -> Advice:  # fmt: skip
     """A cheaper program, one axis after the other. wrt: the inputs (constants aside) that it is differentiated in; none
-    where the program is a whole step. axes: those to change; by default all that are explicit. trial: what else has a
-    say. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the solver
-    raises."""
+    where the program is a whole step. axes: those to change; by default all that are explicit. taken: who else has a
+    say. plain: whether only inputs, accumulators and results get other types, and all else those that follow. Raises
+    `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the solver raises."""
     checker = Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -124,33 +125,44 @@ def advise(
     wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
     for axis in wanted:
         if any(axis in one.collective.axes for one in found.after.charges):
-            _along(found, axis, meshes, trial, seconds, show)
+            _along(found, axis, meshes, taken, plain, seconds, show)
     return found
 
 
 def _along(
-    found: Advice, axis: str, meshes: Sequence[Mesh], trial: Trial | None, seconds: float, show: Callable[[str], None]
-) -> None:
+    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, seconds: float,
+    show: Callable[[str], None],
+) -> None:  # fmt: skip
     """Change a program along one axis, if that saves anything."""
     cells = Cells(Checker(meshes), axis)
+    ideal: float | None = None
+    unwanted: dict[str, Refusal] = {}
     for again in range(ROUNDS):
         show(f"along {axis}: which types values may have" + (f", without what was refused, {again}" if again else ""))
-        network = Network(found.changed, cells, found.wrt, cut=True)
+        network = Network(found.changed, cells, found.wrt, cut=True, plain=plain)
         bound(network)
         show(f"along {axis}: solving for {len(network.model.prices):,} variables")
         values = network.model.solved(seconds, found.after.wire)
         if values is None:
-            return
+            break
         made = rewritten(network, values)
         show(f"along {axis}: checking and pricing the proposal")
         price = priced(made.program, meshes, found.wrt)
         if price.wire >= found.after.wire:
-            return
-        refused = trial(made.program, found.wrt, cells, network, values) if trial else set()
-        if refused:
-            cells.refused |= refused
-            continue
+            break
+        if taken is not None:
+            show(f"along {axis}: asking JAX about what is new")
+            refused = taken.refused(network, values, made.casts)
+            if refused:
+                ideal = price.wire if ideal is None else ideal
+                unwanted.update({refusal.cell: refusal for refusal in refused.values()})
+                cells.refused |= refused.keys()
+                continue
         found.changed, found.after = made.program, price
         found.steps.append((axis, made))
         found.expected.append(sum(one * value for one, value in zip(network.model.prices, values, strict=True)))
-        return
+        break
+    found.refused += unwanted.values()
+    if ideal is not None:
+        found.ideal = found.after.wire if found.ideal is None else found.ideal
+        found.ideal = min(found.ideal, ideal)

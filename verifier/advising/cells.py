@@ -12,17 +12,23 @@ from collections.abc import Hashable, Iterator, Sequence
 from math import prod
 from typing import Final, NamedTuple, TypeAlias
 
-from calculus.building import Workbench, sharding
+from calculus.building import Workbench, fresh, sharding
 from calculus.checking import Checker, Scope
 from calculus.effects import charges
 from calculus.gradients import vjp
 from calculus.primitives import TABLE
-from calculus.programs import Equation, Literal, Parameters, Program
+from calculus.programs import NO_PARAMETERS, Atom, Equation, Literal, Parameters, Program
 from calculus.refusals import Refused
 from calculus.rules import Typing
-from calculus.types import ArrayType, Type, same
+from calculus.types import ArrayType, Type, array_type, same
 from calculus.uses import Operand
 from verifier.advising.choices import choices, moving, sent
+
+CHANGED: Final = 2
+"""How much a result that is asked for otherwise weighs, where prices tie; a cast weighs 1."""
+
+BROADCASTING: Final = frozenset({"broadcast_in_dim", "reshape", "squeeze", "expand_dims", "reshard"})
+"""What makes dims itself."""
 
 MOST_TRIED: Final = 4000
 """The most combinations of one equation; beyond, operands that have one type have one type."""
@@ -32,10 +38,19 @@ Kinds: TypeAlias = "tuple[Type | None, ...]"
 """The types that one value may have."""
 
 
+class Wide(NamedTuple):
+    """What becomes of an operand that is broadcast to the shape of a result, and then cut as that is: the types after
+    both steps, and how many dims it had."""
+
+    whole: ArrayType
+    cut: ArrayType
+    rank: int
+
+
 class Cell(NamedTuple):
     """operands: their types, a literal's `None`. results: theirs. parameters: of the equation, the target that it asks
     for included. forward, backward: wire bytes per device, each time. changed: how much an author would have to write
-    for it."""
+    for it. wide: of each operand, what becomes of it before it is used, if anything does."""
 
     operands: tuple[Type | None, ...]
     results: tuple[Type | None, ...]
@@ -43,10 +58,12 @@ class Cell(NamedTuple):
     forward: float
     backward: float
     changed: int
+    wide: tuple[Wide | None, ...] = ()
 
 
 class Cells:
-    """The cells of equations along one axis. refused: those that somebody else (a release of JAX) does not take."""
+    """The cells of equations along one axis. refused: those that somebody else (a release of JAX) does not take,
+    and casts, by both types."""
 
     def __init__(self, checker: Checker, axis: str) -> None:
         self.checker = checker
@@ -77,7 +94,7 @@ class Cells:
         if found is None:
             make = self._resharded if equation.primitive == "reshard" else self._found
             found = self._cells[key] = list(make(equation, operands, kinds, wanted, active))
-        return [cell for cell in found if cell_key(equation, operands, cell) not in self.refused]
+        return [cell for cell in found if cell_key(equation, cell) not in self.refused]
 
     def _resharded(
         self, equation: Equation, operands: Sequence[Operand], kinds: Sequence[Kinds], wanted: Sequence[Kinds],
@@ -88,6 +105,8 @@ class Cells:
         for source in kinds[0]:
             for target in wanted[0]:
                 changed = source is not target and target is not own
+                if ("reshard", source, target) in self.refused:
+                    continue
                 if isinstance(operand, Literal):
                     if target is own:
                         yield Cell((None,), (own,), equation.parameters, 0.0, 0.0, 0)
@@ -116,8 +135,29 @@ class Cells:
                     free = bool(said) and all(map(same_types, results, said))
                     types = tuple(None if isinstance(one, Literal) else one for one in given)
                     changed = int(not (unchanged or free) and not (own and unchanged))
-                    yield Cell(types, results, parameters, sent(typing.collectives), backward, changed)
+                    yield Cell(types, results, parameters, sent(typing.collectives), backward, CHANGED * changed)
                     break
+                yield from self._widened(equation, given, results, active)
+
+    def _widened(
+        self, equation: Equation, operands: Sequence[Operand], results: Sequence[Type | None], active: tuple[bool, ...]
+    ) -> Iterator[Cell]:  # fmt: skip
+        """The cell in which a reduced operand of an elementwise equation that lacks some of the dims of its result is
+        broadcast, and then cut as the result is: free, and so is the transpose (seed A40)."""
+        (result,) = results if len(results) == 1 else (None,)
+        if not isinstance(result, ArrayType) or result.state(self.axis) != "S" or equation.primitive in BROADCASTING:
+            return
+        wide = tuple(wider(one, result, self.axis) for one in operands)
+        if not any(wide):
+            return
+        program, wrt = alone(equation, operands, equation.parameters, results, active, wide)
+        try:
+            forward = wire(program, self.scope)
+            backward = wire(vjp(program, self._bench, wrt), self.scope) - forward if wrt else 0.0
+        except Refused:
+            return
+        types = tuple(None if isinstance(one, Literal) else one for one in operands)
+        yield Cell(types, tuple(results), equation.parameters, forward, backward, 2 * CHANGED, wide)
 
     def _asking(self, equation: Equation, results: Sequence[Type | None]) -> Iterator[Parameters]:
         """The equation's parameters, and those that ask for these results, where a parameter is printed that does."""
@@ -170,19 +210,7 @@ class Cells:
         self, equation: Equation, operands: Sequence[Operand], parameters: Parameters, results: Sequence[Type | None],
         active: tuple[bool, ...],
     ) -> float:  # fmt: skip
-        names = [f"x{index}" for index in range(len(operands))]
-        atoms = tuple(
-            one if isinstance(one, Literal) else name for one, name in zip(operands, names, strict=True)
-        )  # fmt: skip
-        inputs = [(name, one) for name, one in zip(names, operands, strict=True) if not isinstance(one, Literal)]
-        binders = tuple(f"y{index}" for index in range(len(results)))
-        made = Equation(equation.primitive, parameters, atoms, binders, tuple(results), 1)
-        program = Program(
-            (), (), tuple(name for name, _ in inputs), tuple(type for _, type in inputs), (made,), binders
-        )  # fmt: skip
-        wrt = [
-            position for position, (name, _) in enumerate(inputs) if active[names.index(name)]
-        ]  # fmt: skip
+        program, wrt = alone(equation, operands, parameters, results, active)
         return wire(vjp(program, self._bench, wrt), self.scope) - wire(program, self.scope)
 
 
@@ -202,9 +230,53 @@ def _combinations(
         yield [by_kind[one, tuple(several)] for one, several in zip(operands, own, strict=True)]
 
 
-def cell_key(equation: Equation, operands: Sequence[Operand], cell: Cell) -> Hashable:
+def wider(operand: Operand, result: ArrayType, axis: str) -> Wide | None:
+    """What becomes of a reduced operand; `None` where it has the result's shape, or is not reduced along the axis."""
+    if not isinstance(operand, ArrayType) or operand.shape == result.shape or axis not in operand.reduced:
+        return None
+    if operand.rank not in (0, result.rank):
+        return None
+    kept = [
+        operand.axes[dim] if operand.rank and operand.shape[dim] == size else ()
+        for dim, size in enumerate(result.shape)
+    ]
+    whole = array_type(operand.dtype, result.shape, tuple(kept), (), operand.unreduced, operand.reduced)
+    reduced = tuple(name for name in operand.reduced if name not in result.sharded)
+    return Wide(whole, array_type(operand.dtype, result.shape, result.axes, (), (), reduced), operand.rank)
+
+
+def widened(atoms: Sequence[Atom], wide: Sequence[Wide | None], line: int) -> tuple[list[Equation], list[Atom]]:
+    """The equations that broadcast operands and cut them, and the operands after that."""
+    made: list[Equation] = []
+    found = list(atoms)
+    for index, one in enumerate(wide):
+        if one is not None:
+            whole, cut = fresh(), fresh()
+            rows = Parameters((("broadcast_dimensions", tuple(range(one.rank))),)) if one.rank else NO_PARAMETERS
+            made.append(Equation("broadcast_in_dim", rows, (atoms[index],), (whole,), (one.whole,), line))
+            made.append(Equation("reshard", NO_PARAMETERS, (whole,), (cut,), (one.cut,), line))
+            found[index] = cut
+    return made, found
+
+
+def alone(
+    equation: Equation, operands: Sequence[Operand], parameters: Parameters, results: Sequence[Type | None],
+    active: Sequence[bool], wide: Sequence[Wide | None] = (),
+) -> tuple[Program, list[int]]:  # fmt: skip
+    """A program of one equation, and which of its inputs a cotangent comes back to."""
+    atoms = tuple(one if isinstance(one, Literal) else f"x{index}" for index, one in enumerate(operands))
+    inputs = [(name, type, back) for name, type, back in zip(atoms, operands, active, strict=True) if name is not type]
+    binders = tuple(f"y{index}" for index in range(len(results)))
+    before, given = widened(atoms, wide, 1)
+    made = Equation(equation.primitive, parameters, tuple(given), binders, tuple(results), 1)
+    names, types = tuple(str(name) for name, _, _ in inputs), tuple(type for _, type, _ in inputs)
+    program = Program((), (), names, types, (*before, made), binders)  # type: ignore[arg-type]
+    return program, [position for position, (_, _, back) in enumerate(inputs) if back]
+
+
+def cell_key(equation: Equation, cell: Cell) -> Hashable:
     """What is refused where somebody refuses a cell: it, of every equation that is the same."""
-    return equation.primitive, equation.parameters, cell.operands, cell.results
+    return equation.primitive, equation.parameters, cell.operands, cell.results, cell.wide
 
 
 def same_types(one: Type | None, other: Type | None) -> bool:

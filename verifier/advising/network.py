@@ -9,7 +9,7 @@ type. Everything is priced as often as it runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -48,7 +48,8 @@ class TooLarge(Exception):
 class Node:
     """A value at one place. made: for each type that it may have, the variable that says whether it is made so.
     there: for each, the variable that says whether it is there so. casts: the variables of casts, by both types.
-    times: how often it is made. active: whether a cotangent comes back to it. depth: how many bodies it stands in."""
+    times: how often it is made. active: whether a cotangent comes back to it. depth: how many bodies it stands in.
+    free: whether it may be cast where little is written."""
 
     name: str
     type: Type | None
@@ -56,6 +57,7 @@ class Node:
     times: int
     active: bool
     depth: int = 0
+    free: bool = False
     there: dict[Type | None, int] = field(default_factory=dict)
     casts: dict[tuple[Type | None, Type | None], int] = field(default_factory=dict)
 
@@ -101,10 +103,14 @@ class Room:
 
 class Network:
     """The model of one program. program: well typed, with all types printed. wrt: the inputs (constants aside) that are
-    differentiated; none where the program is priced as it stands. cut: whether inputs, and what meets a value that is
-    cut along the axis, may be cut there too."""
+    differentiated; none where the program is priced as it stands. plain: whether nothing is written anew inside of it:
+    casts are of inputs, of what loops begin with and of results alone, and all else has the types that follow. cut:
+    whether inputs, and what meets a value that is cut along the axis, may be cut there too."""
 
-    def __init__(self, program: Program, cells: Cells, wrt: Sequence[int] = (), cut: bool = False) -> None:
+    def __init__(
+        self, program: Program, cells: Cells, wrt: Sequence[int] = (), cut: bool = False, plain: bool = False
+    ) -> None:  # fmt: skip
+        self.plain = plain
         self.cells = cells
         self.cut = cut
         self.model = Model()
@@ -115,10 +121,13 @@ class Network:
         names = (*program.constants, *program.inputs)
         types = (*program.constant_types, *program.input_types)
         flowing = [index - len(program.constants) in wrt for index in range(len(names))]
+        self._results = {atom for atom in program.outputs if isinstance(atom, str)}
         inputs = [
             self.node(name, type, 1, flows and differentiable(type), cut=cut)  # type: ignore[arg-type]
             for name, type, flows in zip(names, types, flowing, strict=True)
         ]
+        for node in inputs:
+            node.free = True
         self.root = self.room(program, inputs, 1, 1)
         for node in inputs:
             self.model.row({node.made[node.type]: 1.0}, 1.0, 1.0)
@@ -146,6 +155,8 @@ class Network:
         for source, made in node.made.items():
             if source is type:
                 ways[made] = 1.0
+                continue
+            if ("reshard", source, type) in self.cells.refused or (self.plain and not node.free):
                 continue
             price = moving(source, type, self.cells.mesh, node.active) * node.times
             cast = node.casts[source, type] = self.model.variable(price, 1.0 + INSIDE * node.depth, integral=False)
@@ -213,6 +224,8 @@ class Network:
             self.node(name, type, times, flows.get(name, False), (type,) if pinned else (), name in beside)
             for name, type in zip(equation.binders, equation.types, strict=True)
         ]
+        for result in results:  # a result of the whole, or zeros, with which something begins
+            result.free = self._depth == 0 and (result.name in self._results or not any(operands))
         step = Step(equation, operands, results)
         if pinned:
             for node in operands:
@@ -262,6 +275,8 @@ class Network:
             self.node(name, type, times, flows.get(name, False), cut=name in beside)
             for name, type in zip(equation.binders, equation.types, strict=True)
         ]
+        for result in results:
+            result.free = self._depth == 0
         step = Step(equation, operands, results, inner=room, held=held, carried=carried, length=length)
         for index, (node, inside) in enumerate(zip(operands, inputs, strict=True)):
             for type, made in inside.made.items():
@@ -336,6 +351,14 @@ class Network:
                 break
             flags = grown
         return tuple(flags)
+
+
+def steps(room: Room) -> Iterator[Step]:
+    """Every step of a body, those of the bodies in it too."""
+    for step in room.steps:
+        yield step
+        if step.inner is not None:
+            yield from steps(step.inner)
 
 
 def body_of(equation: Equation) -> Program | None:

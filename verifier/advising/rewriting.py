@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calculus.building import fresh
-from calculus.programs import NO_PARAMETERS, Atom, Equation, Literal, Parameters, Program, Reference, Value, Variable
-from calculus.types import Type
-from verifier.advising.cells import Cell, same_types
+from calculus.programs import NO_PARAMETERS, Atom, Equation, Parameters, Program, Reference, Value, Variable
+from calculus.types import ArrayType, Type
+from verifier.advising.cells import Cell, Wide, same_types, widened
 from verifier.advising.network import Network, Node, Room, Step
 
 
 class Cast(NamedTuple):
     """A cast that is new: of a value, from a type to another, at the equation on a line (0 where a result is cast).
     depth: how many loops and calls it stands in. first: whether the value is an input of the program. carried: whether
-    it is what a loop begins to carry: an accumulator."""
+    it is what a loop begins to carry: an accumulator. active: whether a cotangent comes back to it. user: the primitive
+    that uses it; none for a result of a body."""
 
     name: str
     source: Type | None
@@ -26,6 +27,8 @@ class Cast(NamedTuple):
     depth: int
     first: bool
     carried: bool = False
+    active: bool = False
+    user: str = ""
 
 
 class Asked(NamedTuple):
@@ -37,14 +40,24 @@ class Asked(NamedTuple):
     depth: int
 
 
+class Widened(NamedTuple):
+    """An equation some of whose operands are broadcast to the shape of its result first, and then cut as it is: wide
+    says as what."""
+
+    equation: Equation
+    wide: tuple[Wide | None, ...]
+    depth: int
+
+
 @dataclass(slots=True)
 class Rewritten:
-    """program: in the names of nobody. casts, asked: what is new in it. inputs: the type that an input of the program
-    is used in instead of its own, where that is one."""
+    """program: in the names of nobody. casts, asked, widened: what is new in it. inputs: the type that an input of
+    the program is used in instead of its own, where that is one."""
 
     program: Program
     casts: list[Cast] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    widened: list[Widened] = field(default_factory=list)
     inputs: dict[Variable, Type | None] = field(default_factory=dict)
 
 
@@ -52,11 +65,12 @@ def rewritten(network: Network, values: Sequence[float]) -> Rewritten:
     """The program of an answer."""
     work = _Work(values)
     program = work.room(network.root, 0)
-    made = Rewritten(program, work.casts, work.asked)
+    made = Rewritten(program, work.casts, work.asked, work.widened)
     for node in network.root.inputs:
         targets = [cast.target for cast in work.casts if cast.first and cast.name == node.name]
-        if len(targets) == 1:
-            made.inputs[node.name] = targets[0]
+        reduced = [one for one in targets if isinstance(one, ArrayType) and one.reduced]
+        if len(targets) == 1 or len(reduced) == 1:
+            made.inputs[node.name] = (reduced or targets)[0]
     return made
 
 
@@ -70,6 +84,7 @@ class _Work:
         self.values = values
         self.casts: list[Cast] = []
         self.asked: list[Asked] = []
+        self.widened: list[Widened] = []
 
     def type(self, node: Node) -> Type | None:
         """The type that a value is made in."""
@@ -103,7 +118,7 @@ class _Body:
         self.equations: list[Equation] = []
         self.versions: dict[tuple[Node, Type | None], Variable] = {}
 
-    def at(self, node: Node, type: Type | None, line: int, carried: bool = False) -> Variable:
+    def at(self, node: Node, type: Type | None, line: int, carried: bool = False, user: str = "") -> Variable:
         """A value in a type, cast to it where it is not made so."""
         made = self.work.type(node)
         if same_types(made, type):
@@ -113,7 +128,9 @@ class _Body:
         if found is None:
             found = self.versions[node, canonical] = fresh()
             self.equations.append(Equation("reshard", NO_PARAMETERS, (node.name,), (found,), (type,), line))
-            self.work.casts.append(Cast(node.name, made, type, line, self.depth, node in self.first, carried))
+            self.work.casts.append(
+                Cast(node.name, made, type, line, self.depth, node in self.first, carried, node.active, user)
+            )
         return found
 
     def step(self, step: Step) -> None:
@@ -133,20 +150,26 @@ class _Body:
         elif cell is not None:
             given = list(cell.operands)
             parameters = cell.parameters
-            if cell.changed and not step.follows:
+            if cell.changed and not step.follows and not any(cell.wide):
                 self.work.asked.append(Asked(equation, equation.types[0], types[0], self.depth))
         else:
             given = [None if node is None else node.type for node in step.operands]
         carried = range(step.held, step.held + step.carried)
-        atoms = tuple(
-            atom if node is None or isinstance(atom, Literal) else self.at(node, type, equation.line, index in carried)
-            for index, (atom, node, type) in enumerate(zip(equation.inputs, step.operands, given, strict=True))
-        )
+        atoms: list[Atom] = []
+        for index, (atom, node, type) in enumerate(zip(equation.inputs, step.operands, given, strict=True)):
+            if node is None:
+                atoms.append(atom)
+            else:
+                atoms.append(self.at(node, type, equation.line, index in carried, equation.primitive))
+        if cell is not None and any(cell.wide):
+            self.work.widened.append(Widened(equation, cell.wide, self.depth))
+        before, atoms = widened(atoms, cell.wide if cell is not None else (), equation.line)
+        self.equations += before
         self.equations.append(
             Equation(
                 equation.primitive,
                 parameters,
-                atoms,
+                tuple(atoms),
                 equation.binders,
                 types,
                 equation.line,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from calculus.types import ArrayType
-from verifier.advising.network import Network, Node, Room, Step
+from verifier.advising.network import Network, Node, Room, Step, steps
 from verifier.advising.solving import Model
 
 
@@ -25,9 +25,16 @@ class Transpose(NamedTuple):
 
 
 def bound(network: Network) -> None:
-    """Add to a model that gradients have the cotangent types of what they are gradients of."""
+    """Add to a model that gradients have the cotangent types of what they are gradients of; and where the network is
+    plain, that nothing else is asked to have another type than the one that follows."""
     for pair in transposes(network):
         _bind(network.model, network.cells.axis, pair)
+    if network.plain:
+        for step in steps(network.root):
+            if not step.follows and step.equation.primitive != "reshard":
+                for cell, one in step.cells:
+                    if cell.changed:
+                        network.model.row({one: 1.0}, 0.0, 0.0)
 
 
 def _bind(model: Model, axis: str, pair: Transpose) -> None:
