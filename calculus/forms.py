@@ -25,7 +25,7 @@ from calculus.parameters import mesh
 from calculus.passing import beside, count, linear_solve, observe
 from calculus.programs import Call, Equation
 from calculus.refusals import Place, refuse
-from calculus.resharding import device_put, memory_constraint, reshard, sharding_constraint
+from calculus.resharding import device_put, handed_out, memory_constraint, reshard, sharding_constraint
 from calculus.rules import Typing, has_type
 from calculus.types import RefType
 from calculus.uses import Operand
@@ -85,7 +85,8 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         Γ ⊢ jit[jaxpr=body] x₁ … xₙ : τ ▷ κ
 
     So do closed_call, remat, custom_jvp_call and custom_vjp_call, and regions under another mesh (`ctx_mesh`). The
-    shardings that a jit asks for are in κ, and in no type: see `calculus.handovers`.
+    shardings that a jit asks for are in κ, and in no type: see `calculus.handovers`. The memories that results are
+    handed out in (`out_memory_spaces`) are in their types.
     """
     program = program_of(equation, *_BODIES)
     name = equation.parameters.get("name")
@@ -93,7 +94,7 @@ def call(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     check_formats(equation.parameters, operands, equation.types)
     inside = checker.scope_on(context(equation, scope), scope)
     checked = enter(checker, program, inside, operands, label)
-    types = leave(checker, equation, checked.types, label)
+    types = leave(checker, equation, handed_out(checked.types, equation.parameters), label)
     if equation.parameters.keys().isdisjoint(("in_shardings", "out_shardings")):
         return Typing(types), (Inner(checked, 1, label),), not checked.ended  # type: ignore[arg-type]
     asked = handovers(equation.parameters, operands, types, scope)

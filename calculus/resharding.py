@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from calculus.bodies import unchanged
+from calculus.bodies import Result, unchanged
 from calculus.communication import COMPILER, UNKNOWN, Collective, entirely, move, over
 from calculus.concrete import type_of
 from calculus.judgments import need, rule
 from calculus.meshes import AxisMode, Mesh, as_given
 from calculus.parameters import Spec, mesh, required, sequence, spec
-from calculus.programs import Call, Equation, Value
+from calculus.programs import Call, Equation, Parameters, Value
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing, agreeing
 from calculus.types import ArrayType, Type, array_type
@@ -186,6 +186,30 @@ def memory_constraint(
     return _put_each(equation, operands, [required(equation.parameters, "memory_space")], scope)
 
 
+def handed_out(results: Sequence[Result], parameters: Parameters) -> tuple[Result, ...]:
+    """A body's results in the memories that a call hands them out in (`out_memory_spaces`); where it says none, as they
+    are."""
+    asked = parameters.get("out_memory_spaces")
+    if not isinstance(asked, (tuple, list)):
+        return tuple(results)
+    need(
+        len(asked) == len(results),
+        "arity",
+        lambda: f"the body has {len(results)} results, and out_memory_spaces names {len(asked)} memories",
+        because="each result lies in one memory",
+    )
+    return tuple(
+        _put_in(one, str(target)) if isinstance(one, ArrayType) else one
+        for one, target in zip(results, asked, strict=True)
+    )
+
+
+def _put_in(type: ArrayType, kind: str) -> ArrayType:
+    memory = _MEMORIES.get(kind.rpartition(".")[2], type.memory)
+    states = type.varying, type.unreduced, type.reduced, type.kind
+    return array_type(type.dtype, type.shape, type.axes, *states, memory)
+
+
 def _put_each(
     equation: Equation, operands: Sequence[Operand], asked: Sequence[Value], scope: Scope
 ) -> tuple[Typing, tuple[Inner, ...], bool]:
@@ -212,16 +236,7 @@ def _put(source: ArrayType, target: Value, where: Mesh | None, scope: Scope) -> 
     memory = _MEMORIES.get(str(kind), source.memory)
     asked = spec(target, "devices") if isinstance(target, Call) else None
     if asked is None:
-        return array_type(
-            source.dtype,
-            source.shape,
-            source.axes,
-            source.varying,
-            source.unreduced,
-            source.reduced,
-            source.kind,
-            memory,
-        )
+        return _put_in(source, str(kind))
     need(
         len(asked.dims) <= source.rank,
         "shape",

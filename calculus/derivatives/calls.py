@@ -69,7 +69,10 @@ def _call_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None])
     rows = _derived(equation.parameters, key, found.program, wanted)
     if not wanted:
         return
-    given = (*known, *(ct for ct in cts if ct is not None))
+    # what is handed out in another memory has its cotangent there, and the body takes it where it computes
+    seeds = [ct for ct in cts if ct is not None]
+    held = found.program.input_types[len(found.program.inputs) - len(seeds) :]
+    given = (*known, *(walk.builder.at(ct, type) if type else ct for ct, type in zip(seeds, held, strict=True)))
     for atom, ct in matched(
         equation, linear, found.nonzero, walk.builder.emit(equation.primitive, given, rows, wanted)
     ):
