@@ -11,7 +11,7 @@ from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode
 from calculus.parameters import integer, required
-from calculus.programs import Equation, Programs, body
+from calculus.programs import Equation, Literal, Programs, body
 from calculus.reconciling import reconciled
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
@@ -30,7 +30,7 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     i : an integer scalar      every branch: x ⊢ branch : τ ▷ κⱼ
     where i varies, so does every result and every cell that is written, and no κⱼ is over such an axis
     ──────────────────────────────────────────────────────────────────────────────────── cond
-    Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ
+    Γ ⊢ cond[branches=…] i x : τ ▷ at most each κⱼ; of a number i, κᵢ
     """
     value = required(equation.parameters, "branches")
     items = value.items if isinstance(value, Programs) else (value,) if body(value) else ()
@@ -54,8 +54,24 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         )
     _same_writes(predicate, checked, "the predicate")
     types = leave(checker, equation, first, "the cond")
-    inner = tuple(Inner(branch, 1, f"branch {index}", maybe=True, offset=1) for index, branch in enumerate(checked))
+    taken = _taken(operands[0], len(checked))
+    inner = tuple(
+        Inner(branch, 1 if taken in (None, index) else 0, f"branch {index}", maybe=taken is None, offset=1)
+        for index, branch in enumerate(checked)
+    )
     return Typing(types), inner, False  # type: ignore[arg-type]
+
+
+def _taken(predicate: Operand, count: int) -> int | None:
+    """The branch that is taken where the predicate is a number; one that is out of range counts as the nearest."""
+    if not isinstance(predicate, Literal):
+        return None
+    if predicate.text in ("True", "False"):
+        return int(predicate.text == "True")
+    try:
+        return max(0, min(int(predicate.text), count - 1))
+    except ValueError:
+        return None
 
 
 def _one_type(

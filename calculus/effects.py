@@ -178,6 +178,8 @@ class Pricing:
                         continue
                 self._add(rows, charge)
             for inner in effect.inner:
+                if inner.times == 0:  # a branch that is never taken
+                    continue
                 wanted = wanted_of(self, inner, equation.inputs, equation.binders, needed)
                 for charge in self.body(inner.body, wanted):
                     times = None if charge.times is None or inner.times is None else charge.times * inner.times

@@ -18,7 +18,13 @@ from verifier.commands.target import compare_on
 @click.option("--matrix", is_flag=True, help="Compare every primitive at every combination of operand states.")
 @click.option("--backward", is_flag=True, help="Compare derivatives of a fixed family of programs.")
 @click.option("--programs", "drawn", type=click.IntRange(1), metavar="N", help="Compare so many drawn programs.")
-@click.option("--seed", type=click.IntRange(0), metavar="S", help="Of --programs: draws the same ones again.")
+@click.option(
+    "--communication", "guaranteed", type=click.IntRange(0), metavar="N",
+    help="Hold what types guarantee of mesh axes against what XLA moves, of so many drawn programs.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(0), metavar="S", help="Of --programs and --communication: draws the same ones again."
+)
 @click.option(
     "--platform", type=click.Choice(["cpu", "gpu"]), help="Of --programs: whose devices run them; by default the CPU's."
 )
@@ -38,8 +44,8 @@ from verifier.commands.target import compare_on
 @click.argument("functions", nargs=-1, metavar="[FUNCTION...]")
 @click.pass_context
 def agree(
-    ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, seed: int | None, platform: str | None,
-    primitives: tuple[str, ...],
+    ctx: click.Context, matrix: bool, backward: bool, drawn: int | None, guaranteed: int | None, seed: int | None,
+    platform: str | None, primitives: tuple[str, ...],
     programs: tuple[str, ...], targets: tuple[str, ...], meshes: list[Mesh], as_data: bool, functions: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Compare our verdicts with those of the installed JAX. This needs JAX, no accelerators, and some minutes.
@@ -52,6 +58,7 @@ def agree(
     shardproof agree --backward --program 'layers in a loop' --program my.train:step
     shardproof agree --programs 200
     shardproof agree --programs 200 --seed 7 --json
+    shardproof agree --communication 500 --seed 7 examples.loss:loss_and_arguments tests/golden/corpus/*.jaxpr
     shardproof agree --target cpu --target tpu:v5p:2x2x2
     shardproof agree --target cpu transformer 'family/a call'
     shardproof agree --target tpu:v5p:16x16x16 examples.llama:gather_once
@@ -75,6 +82,14 @@ def agree(
     that needs JAX alone. JAX may end its process: it is another one, and that is reported too. --platform gpu runs them
     on GPUs, those whose meshes are no larger than there are, and is skipped where JAX has none.
 
+    --communication asks of each mesh axis of a program whether something communicates along it. By types alone the
+    answer is yes, no, or not guaranteed, where they do not determine it, and that counts as yes. Programs are drawn as
+    for --programs (verifier/generated: the distribution is the code, and the seed), every other one with its gradient;
+    FUNCTIONs, as for --target, come first. XLA's partitioner for CPU devices says what is moved. Wrong is an axis that
+    is free by types along which something is moved; and one that is not, and nothing is, unless what the types derive
+    there is folded away, constant, hoisted, or along another axis of that size. At most a tenth of the programs may
+    have an axis of which nothing is guaranteed.
+
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
     or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
     of the two is wrong. An entry that covers none is out of date: JAX has repaired it.
@@ -92,22 +107,24 @@ def agree(
                  1  a cell, program or collective is unexplained, or an entry covers none
                  2  the command is misused
     """
-    if (matrix, backward, drawn is not None, bool(targets)).count(True) != 1:
-        raise click.UsageError("say what to compare: --matrix, --backward, --programs or --target")
-    if not targets and functions:
-        raise click.UsageError("functions are for --target")
-    if meshes and not targets and not any(name.endswith(".jaxpr") for name in programs):
+    if (matrix, backward, drawn is not None, guaranteed is not None, bool(targets)).count(True) != 1:
+        raise click.UsageError("say what to compare: --matrix, --backward, --programs, --communication or --target")
+    if not targets and guaranteed is None and functions:
+        raise click.UsageError("functions are for --target and --communication")
+    if meshes and not targets and guaranteed is None and not any(name.endswith(".jaxpr") for name in programs):
         raise click.UsageError("--mesh is for --target, and for texts of --program")
     if programs and not backward:
         raise click.UsageError("--program is one of --backward")
     if primitives and not matrix:
         raise click.UsageError("--primitive is one of --matrix")
-    if seed is not None and drawn is None:
-        raise click.UsageError("--seed is that of --programs")
+    if seed is not None and drawn is None and guaranteed is None:
+        raise click.UsageError("--seed is that of --programs and --communication")
     if platform is not None and drawn is None:
         raise click.UsageError("--platform is that of --programs")
     if targets:
         clean, text, found = compare_on(targets, functions, meshes)
+    elif guaranteed is not None:
+        clean, text, found = _guaranteed(guaranteed, seed, functions, meshes)
     elif drawn is not None:
         clean, text, found = _drawn(drawn, seed, platform or "cpu")
     else:
@@ -160,6 +177,22 @@ def _drawn(programs: int, seed: int | None, platform: str) -> tuple[bool, Iterab
     except NoDevices as error:
         return True, [f"skipped: JAX has no {platform.upper()} here: {error}"], {"skipped": str(error)}
     return not found.unexplained, lines(found), as_data(found)
+
+
+def _guaranteed(
+    programs: int, seed: int | None, names: Sequence[str], meshes: Sequence[Mesh]
+) -> tuple[bool, Iterable[str], dict[str, Any]]:
+    """Whether nothing is wrongly guaranteed or refused, as text and as data."""
+    import os
+    import random
+
+    from verifier.communication_agreement import as_data, compare, lines
+
+    seed = random.randrange(10**6) if seed is None else seed
+    mesh = "; ".join(map(str, meshes))
+    with with_jax("comparing with XLA") as show:
+        found = compare(programs, seed, [(name, mesh) for name in names], os.cpu_count() or 1, show)
+    return found.clean, lines(found), as_data(found)
 
 
 def near(name: str, known: Sequence[str]) -> str:

@@ -42,7 +42,7 @@ class Moved:
     JAX's in which it was made. sliced: whether a block is cut out of what it gives. padded: whether its operand is a
     block among other values. uncut: whether what is gathered goes only into operations that XLA does not cut, which
     work along other dims. source: the computation and instruction that made what it moves. maybe: whether it stands
-    in a branch.
+    in a branch. constant: whether no input of the program has a part in what it moves.
     """
 
     kind: str
@@ -59,6 +59,7 @@ class Moved:
     source: tuple[str, str] = ("", "")
     maybe: bool = False
     uncut: bool = False
+    constant: bool = False
 
     @property
     def times(self) -> int | None:
@@ -172,7 +173,34 @@ def _moved(
         yield Moved(
             kind, axes, shape.bytes, size, shape.dtype, loops, frozenset(forms), frames, source.place, sliced, padded,
             (computation.name, operand), maybe, kind == "all-gather" and _is_uncut(computation, one),
+            _is_constant(computation, (operand,), around),
         )  # fmt: skip
+
+
+_OUTSIDE: Final = frozenset({"custom-call", "infeed", "recv", "rng", "while", "conditional"})
+"""What may bring in something else than its operands, or bring it in another time."""
+
+
+def _is_constant(computation: Computation, names: tuple[str, ...], around: _Around | None) -> bool:
+    """Whether these values of a computation depend on nothing that goes into the program."""
+    waiting, seen = [name.partition("#")[0] for name in names], set[str]()
+    outside: list[str] = []
+    for name in waiting:  # grows while it is read
+        one = computation.by_name.get(name)
+        if name in seen:
+            continue
+        seen.add(name)
+        if one is None or one.operation in _OUTSIDE or len(seen) > _FAR:
+            return False
+        if one.operation == "parameter":
+            if around is None or around.caller.operation not in ("call", "fusion"):
+                return False
+            outside.append(around.caller.operands[int(one.text.partition(")")[0])])
+        else:
+            waiting += [operand.partition("#")[0] for operand in one.operands]
+    return not outside or (
+        around is not None and _is_constant(around.computation, tuple(outside), around.outer)
+    )  # fmt: skip
 
 
 _ALONG_THE_LAST: Final = frozenset({"topk"})

@@ -44,7 +44,7 @@ class Explanation:
     what the rows of the backward pass are those of. lines: the author's lines that rows stand at, by place. hardware:
     what seconds are computed from. refused: the refusals as people read them, where they are that already. text: what
     their places point into. source: of a function; then positions are those of the inputs that it was differentiated in
-    here."""
+    here. checkers: those that have checked the program of each pass."""
 
     name: str
     verdict: Verdict
@@ -61,6 +61,7 @@ class Explanation:
     text: str = field(default="", repr=False)
     source: Source | None = field(default=None, repr=False, compare=False)
     positions: tuple[int, ...] = ()
+    checkers: dict[Direction, Checker] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, direction: Direction) -> list[Entry]:
         """The rows of one pass."""
@@ -176,6 +177,7 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
             return UPDATE if any(after.of(body.program, at) for body, at in charge.sites) else FORWARD
 
         found.entries = entries(priced, words, Forward(program, words, step), direction)
+        found.checkers = dict.fromkeys((FORWARD, BACKWARD, UPDATE), source.checker)
         return _finished(found, lines)
     from verifier.function_backward import chosen, names
 
@@ -184,6 +186,7 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
     found.positions = tuple(positions)
     forward = Forward(program, words)
     found.entries = entries(priced, words, forward, lambda charge: FORWARD)
+    found.checkers = {FORWARD: source.checker}
     try:
         derived = made(program, source.checker, make, positions)
     except Refused as refused:
@@ -201,6 +204,7 @@ def _derived(found: Explanation, derived: Made, words: Words, forward: Forward, 
     found.what = KINDS[make]
     backward = [charge for charge in derived.examined.charges if derived.backward(charge)]
     found.entries += entries(backward, words, forward, lambda charge: BACKWARD)
+    found.checkers[BACKWARD] = derived.examined.checker
     found.notes += derived.notes
     found.assumed += len(derived.assumed)
     found.refusals += counted(derived.examined.refusals)
@@ -230,6 +234,7 @@ def explain_text(
     words = Words(program, Examined(checker, checked, []), names, outputs, lines)
     forward = Forward(program, words)
     found.entries = entries(charges(checked), words, forward, lambda charge: FORWARD)
+    found.checkers = {FORWARD: checker}
     if step:
         return _finished(found, lines)
     positions = positions_of(program, wrt)

@@ -1,0 +1,146 @@
+"""Whether a program communicates along a mesh axis: it does, it does not, or the types do not determine it.
+
+What the types determine, they determine for every partitioner that does no more than they say. Where they do not (a
+price is an estimate, or left to the compiler), it may move blocks along every axis that the operands and results of
+that equation are cut along or pending along, and along others of the same size, along which it may renumber devices.
+There, and where code of an opaque kernel runs, nothing is guaranteed, and that counts as refused.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from calculus.checking import Checker
+from calculus.communication import AT_MOST, EXACT
+from calculus.effects import Charge
+from calculus.meshes import Axis, AxisMode, Mesh
+from calculus.programs import Atom, Equation, Program
+from calculus.types import ArrayType, Type
+from verifier.examine import Examined
+
+
+class Guarantee(enum.Enum):
+    """What can be said of one mesh axis."""
+
+    FREE = "no communication"
+    COMMUNICATES = "communicates"
+    OPEN = "not guaranteed"
+
+
+class Answer(NamedTuple):
+    """axis: that was asked about. guarantee: what is said. because: the charges that decide it; for what is open for
+    another reason, `why` says that."""
+
+    axis: str
+    guarantee: Guarantee
+    because: tuple[Charge, ...] = ()
+    why: str = ""
+
+
+DETERMINED: Final = (EXACT, AT_MOST)
+
+WHOLE: Final = frozenset({"top_k", "approx_top_k"})
+"""What works along one dim, and XLA's partitioner does not cut along the others: it gathers those (class `gathered for
+a whole operation`, proofs/compiled.md)."""
+
+
+def guarantees(examined: Examined) -> list[Answer]:
+    """The answer for each mesh axis of more than one device, of a program that is well typed."""
+    return [
+        guarantee(examined, axis.name) for axis in _axes(examined.checker) if axis.size != 1
+    ]  # fmt: skip
+
+
+def guarantee(examined: Examined, axis: str) -> Answer:
+    """The answer for one mesh axis."""
+    checker, every = examined.checker, examined.charges
+    if any(mesh.mode(axis) is AxisMode.AUTO for mesh in checker.scope.meshes):
+        return Answer(axis, Guarantee.OPEN, (), "the axis is auto: the compiler chooses what moves along it")
+    there = [one for one in every if axis in one.collective.axes and one.exactness in DETERMINED]
+    idle = tuple(one for one in there if _chosen_by_a_constant(one))
+    sure = tuple(one for one in there if one not in idle)
+    if sure:
+        return Answer(axis, Guarantee.COMMUNICATES, sure)
+    if idle:
+        return Answer(axis, Guarantee.OPEN, idle, "a constant, which is not computed here, decides whether it runs")
+    unsure = tuple(one for one in every if one.exactness not in DETERMINED and axis in reach(one, checker.scope.meshes))
+    if unsure:
+        return Answer(axis, Guarantee.OPEN, unsure, "the types do not determine what is moved")
+    opaque = sorted(name for name in checker.assumed if name != "_")
+    if opaque:
+        return Answer(axis, Guarantee.OPEN, (), f"what {', '.join(opaque)} does is not known")
+    whole = next((one for one in _whole(checker) if axis in one[1]), None)
+    if whole is not None:
+        return Answer(axis, Guarantee.OPEN, (), f"{whole[0]} is not cut along the dims that it leaves alone")
+    return Answer(axis, Guarantee.FREE)
+
+
+def _chosen_by_a_constant(charge: Charge) -> bool:
+    """Whether a choice around a collective depends on no input of its body."""
+    return any(
+        body.program.equations[at].primitive == "cond"
+        and _is_constant(body.program, body.program.equations[at].inputs[0])
+        for body, at in charge.sites[:-1]
+    )
+
+
+def _is_constant(program: Program, atom: Atom) -> bool:
+    """Whether a value of a body depends on none of its inputs."""
+    inputs = {*program.constants, *program.inputs}
+    needed = {atom}
+    for equation in reversed(program.equations):
+        if not needed.isdisjoint(equation.binders):
+            needed.update(equation.inputs)
+    return needed.isdisjoint(inputs)
+
+
+def reach(charge: Charge, meshes: Sequence[Mesh]) -> frozenset[str]:
+    """The axes along which a partitioner may move something for an equation whose price is an estimate."""
+    found = {*charge.collective.axes}
+    body, _ = charge.sites[-1]
+    for type in (*_operands(body.program, charge.equation), *charge.equation.types):
+        found.update(_along(type))
+    sizes = {axis.size for mesh in meshes for axis in mesh.axes if axis.name in found}
+    return frozenset(
+        axis.name for mesh in meshes for axis in mesh.axes if axis.name in found or axis.size in sizes
+    )  # fmt: skip
+
+
+def _axes(checker: Checker) -> list[Axis]:
+    found: dict[str, Axis] = {}
+    for mesh in checker.scope.meshes:
+        for axis in mesh.axes:
+            found.setdefault(axis.name, axis)
+    return list(found.values())
+
+
+def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
+    """The equations that are not cut, with the axes that their operands are cut along."""
+    for program, _ in checker.walked():
+        if program.uses(WHOLE):
+            for equation in program.equations:
+                if equation.primitive in WHOLE:
+                    axes = (axis for type in _operands(program, equation) for axis in _along(type))
+                    yield equation.primitive, frozenset(axes)
+
+
+def _operands(program: Program, equation: Equation) -> Iterator[Type | None]:
+    """The types of an equation's operands, as its body prints them."""
+    wanted = {atom for atom in equation.inputs if isinstance(atom, str)}
+    names = (*program.constants, *program.inputs)
+    for name, type in zip(names, (*program.constant_types, *program.input_types), strict=True):
+        if name in wanted:
+            yield type
+    for one in program.equations:
+        if not wanted.isdisjoint(one.binders):
+            yield from (type for name, type in zip(one.binders, one.types, strict=True) if name in wanted)
+
+
+def _along(type: Type | None) -> Iterator[str]:
+    """The axes along which an array is cut or pending."""
+    if isinstance(type, ArrayType):
+        for axes in type.axes:
+            yield from axes
+        yield from type.unreduced
