@@ -16,7 +16,7 @@ from calculus.checking import Checker
 from calculus.communication import AT_MOST, EXACT
 from calculus.effects import Charge
 from calculus.meshes import Axis, AxisMode, Mesh
-from calculus.programs import Atom, Equation, Program
+from calculus.programs import Atom, Equation, Literal, Program
 from calculus.types import ArrayType, Type
 from verifier.examine import Examined
 
@@ -87,7 +87,9 @@ def _chosen_by_a_constant(charge: Charge) -> bool:
 
 
 def _is_constant(program: Program, atom: Atom) -> bool:
-    """Whether a value of a body depends on none of its inputs."""
+    """Whether a value of a body depends on none of its inputs, and is computed; a number is known as it is."""
+    if isinstance(atom, Literal):
+        return False
     inputs = {*program.constants, *program.inputs}
     needed = {atom}
     for equation in reversed(program.equations):

@@ -1,0 +1,133 @@
+"""What types guarantee of a mesh axis beside what XLA moves along it: by hand, and of a few drawn programs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from calculus.checking import Checker
+from calculus.effects import charges
+from grammar.meshes import parse_meshes
+from grammar.read import read
+from verifier import communication_agreement as agreement
+from verifier.communication_agreement import ACCEPTED, AGREED, OPEN, REFUSED, Asked, Communication, Seen, hold, lines
+from verifier.compiled.derived import Said
+from verifier.compiled.groups import NO_AXES
+from verifier.compiled.reading import Moved
+from verifier.examine import Examined
+from verifier.explaining.guarantees import Answer, Guarantee, guarantees
+
+SIZES = {"X": 2, "Y": 4}
+SUM = Said("all-reduce", ("X",), 32, 2, "exact", "reshard", "f32")
+MOVED = Moved("all-reduce", ("X",), 32, 2, "f32")
+FREE, YES, UNKNOWN = (Answer("X", one) for one in (Guarantee.FREE, Guarantee.COMMUNICATES, Guarantee.OPEN))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "moved", "outcome"),
+    [
+        (FREE, [], [], AGREED),
+        (FREE, [], [MOVED], ACCEPTED),
+        (FREE, [], [dataclasses.replace(MOVED, axes=NO_AXES)], ACCEPTED),
+        (FREE, [], [dataclasses.replace(MOVED, axes=("Y",))], AGREED),
+        (FREE, [], [dataclasses.replace(MOVED, constant=True)], AGREED),
+        (YES, [SUM], [MOVED], AGREED),
+        (YES, [SUM], [], REFUSED),
+        (YES, [dataclasses.replace(SUM, masked=True)], [], AGREED),  # folded away
+        (YES, [SUM, dataclasses.replace(SUM, masked=True, site=1)], [], REFUSED),
+        (UNKNOWN, [SUM], [], OPEN),
+        (UNKNOWN, [SUM], [MOVED], OPEN),
+    ],
+)
+def test_the_two_sides_are_held_against_each_other(
+    answer: Answer, said: list[Said], moved: list[Moved], outcome: str
+) -> None:
+    (seen,) = hold("by hand", [answer], said, moved, SIZES).axes
+    assert seen.outcome == outcome
+
+
+def asked(text: str, mesh: str) -> dict[str, str]:
+    checker = Checker(parse_meshes(mesh))
+    checked = checker.check(read(text).program)
+    assert not checker.refusals
+    return {one.axis: one.guarantee.name for one in guarantees(Examined(checker, checked, charges(checked)))}
+
+
+def program(body: str, inputs: str, result: str = "r") -> str:
+    return f"{{ lambda ; {inputs}. let\n    {body}\n  in ({result},) }}"
+
+
+SWAP = program("r:f32[8@Y,8@X] = reshard a", "a:f32[8@X,8@Y]")
+TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh", "expected"),
+    [
+        (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Y=2", {"X": "COMMUNICATES", "Y": "FREE"}),
+        (program("r:f32[8@X] = reshard a", "a:f32[8]"), "X=2, Y=2", {"X": "FREE", "Y": "FREE"}),
+        # a partitioner searches, and may renumber the devices along an axis of the same size
+        (SWAP, "X=2, Y=2, Z=2", {"X": "OPEN", "Y": "OPEN", "Z": "OPEN"}),
+        (SWAP, "X=4, Y=2, Z=8", {"X": "OPEN", "Y": "OPEN", "Z": "FREE"}),
+        (TOP, "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
+        (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Z=1", {"X": "COMMUNICATES"}),
+        (program("r:f32[8] = neg a", "a:f32[8]"), "X=2, Y=2:auto", {"X": "FREE", "Y": "OPEN"}),
+    ],
+)
+def test_what_is_guaranteed_of_each_axis(text: str, mesh: str, expected: dict[str, str]) -> None:
+    assert asked(text, mesh) == expected
+
+
+BRANCHES = """{ lambda ; i:i32[] a:f32[8@X]. let
+    r:f32[8] = cond[
+      branches=(
+        { lambda ; b:f32[8@X]. let c:f32[8] = reshard b in (c,) }
+        { lambda ; d:f32[8@X]. let e:f32[8] = broadcast_in_dim 0.0:f32[] in (e,) }
+      )
+    ] INDEX a
+  in (r,) }"""
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"), [("i", "COMMUNICATES"), ("0:i32[]", "COMMUNICATES"), ("1:i32[]", "FREE")]
+)
+def test_a_branch_that_is_never_taken_moves_nothing(index: str, expected: str) -> None:
+    assert asked(BRANCHES.replace("INDEX", index), "X=2") == {"X": expected}
+
+
+def test_a_choice_by_a_constant_that_is_computed_is_left_open() -> None:
+    text = BRANCHES.replace("r:f32[8] = cond", "j:i32[] = clamp 0:i32[] 1:i32[] 1:i32[]\n    r:f32[8] = cond")
+    assert asked(text.replace("INDEX", "j"), "X=2") == {"X": "OPEN"}
+
+
+def test_a_run_is_clean_only_if_nothing_is_wrong_and_little_is_open() -> None:
+    def of(*outcomes: str) -> Communication:
+        programs = [Asked(str(at), axes=[Seen("X", "", (), outcome)]) for at, outcome in enumerate(outcomes)]
+        return Communication(0, len(programs), programs=programs)
+
+    assert of(*[AGREED] * 9, OPEN).clean
+    assert not of(*[AGREED] * 8, OPEN, OPEN).clean
+    assert not of(*[AGREED] * 99, ACCEPTED).clean
+    assert not of(*[AGREED] * 99, REFUSED).clean
+    assert any(line.startswith("  WRONG  1, axis X") for line in lines(of(AGREED, REFUSED)))
+
+
+def test_drawn_programs_and_an_example_agree_with_xla() -> None:
+    """Both ways round: an axis along which XLA moves something, and one along which it moves nothing."""
+    from verifier.with_jax.communicating import Communicating
+
+    doing = Communicating()
+    found = [doing.asked(seed) for seed in range(3_000_100, 3_000_106)]
+    found.append(doing.named("examples.loss:loss_and_arguments", ""))
+    every = [axis for one in found for axis in one.axes]
+    assert sum(not one.left_out for one in found) >= 5
+    assert {axis.outcome for axis in every} <= {AGREED, OPEN}
+    assert {bool(axis.moved) for axis in every} == {True, False}
+    assert agreement.MOST_OPEN == 0.1
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    from verifier.with_jax.communicating import Communicating
+
+    assert "no file" in Communicating().named("nowhere.py:nobody", "").left_out
