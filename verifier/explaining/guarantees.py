@@ -91,7 +91,7 @@ def _is_constant(program: Program, atom: Atom) -> bool:
     if isinstance(atom, Literal):
         return False
     inputs = {*program.constants, *program.inputs}
-    needed = {atom}
+    needed: set[Atom] = {atom}
     for equation in reversed(program.equations):
         if not needed.isdisjoint(equation.binders):
             needed.update(equation.inputs)
