@@ -60,6 +60,8 @@ WORK: Final = 20_000_000
 """What one query may cost, in the solver's own count of its steps: so no machine is too slow for a proof."""
 PATIENCE: Final = 120_000
 """Milliseconds that one query may take, where it counts no steps."""
+FAMILY: Final = 4
+"""Of how many numbers a model is asked for the values of its functions."""
 
 
 class Query(NamedTuple):
@@ -81,13 +83,15 @@ class Query(NamedTuple):
 class Answer(NamedTuple):
     """What the solver says. verdict: `proved`, `refuted`, `unknown`, or `vacuous` where the hypotheses contradict each
     other. model: the values that refute the goal, or that show what is possible; by name. core: the names of the
-    hypotheses that the proof uses, where it was asked for."""
+    hypotheses that the proof uses, where it was asked for. families: of the functions of one number in the model, their
+    values at 0, 1, 2 and so on (`FAMILY` of them): what devices hold, or entries are."""
 
     verdict: str
     milliseconds: float
     model: tuple[tuple[str, str], ...] = ()
     why: str = ""
     core: tuple[str, ...] = ()
+    families: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def proved(self) -> bool:
@@ -119,7 +123,8 @@ def _decided(query: Query, start: float, core: bool) -> Answer:
         said, solver = _checked(query, query.goal, core)
         found = _model(solver) if said == z3.sat else ()
         verdict = "proved" if said == z3.sat else "refuted" if said == z3.unsat else "unknown"
-        return Answer(verdict, _since(start), found, _why(solver, said), _core(solver, said, core))
+        families = _families(solver) if said == z3.sat else ()
+        return Answer(verdict, _since(start), found, _why(solver, said), _core(solver, said, core), families)
     if query.hypotheses:
         key = tuple(formula.get_id() for _, formula in query.hypotheses)
         if key not in _TOGETHER:
@@ -135,7 +140,7 @@ def _decided(query: Query, start: float, core: bool) -> Answer:
     if said == z3.unsat:
         return Answer("proved", _since(start), core=_core(solver, said, core))
     if said == z3.sat:
-        return Answer("refuted", _since(start), _model(solver))
+        return Answer("refuted", _since(start), _model(solver), families=_families(solver))
     return Answer("unknown", _since(start), why=_why(solver, said))
 
 
@@ -213,3 +218,13 @@ def _why(solver: Any, said: Any) -> str:
 def _model(solver: Any) -> tuple[tuple[str, str], ...]:
     model = solver.model()
     return tuple(sorted((str(one), str(model[one])) for one in model.decls()))
+
+
+def _families(solver: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    model = solver.model()
+    found = []
+    for one in model.decls():
+        if one.arity() == 1 and one.domain(0) == INTEGERS:
+            values = (model.eval(one(z3.IntVal(at)), model_completion=True) for at in range(FAMILY))
+            found.append((str(one), tuple(map(str, values))))
+    return tuple(sorted(found))

@@ -158,7 +158,8 @@ def _print(rows: list[Row], verbose: bool) -> None:
             bound = f", {row.bound}" if row.bound else ""
             say(f"{row.name}: {row.status} ({row.domain}{bound}), {row.milliseconds:.0f} ms")
         if wrong:
-            say(f"    {row.says}\n    {row.objection}")
+            for line in (row.says, row.objection, *row.blocks):
+                say(f"    {line}")
     counts = _counts(rows)
     say("")
     for theorem, statuses in counts["theorems"].items():
@@ -190,6 +191,7 @@ def _list(as_data: bool) -> None:
 def _without(chosen: list[Piece], names: tuple[str, ...], hypothesis: str, as_data: bool) -> int:
     """Every query that has it, asked without it. 0 where one of them has a counterexample."""
     from verifier.proving import suite
+    from verifier.proving.held import held
     from verifier.solver import decide
 
     meant = [
@@ -209,15 +211,16 @@ def _without(chosen: list[Piece], names: tuple[str, ...], hypothesis: str, as_da
         )
     if as_data:
         said = [
-            {"obligation": one.name, "query": query.name, "verdict": answer.verdict, "model": dict(answer.model)}
+            {"obligation": one.name, "query": query.name, "verdict": answer.verdict, "model": dict(answer.model),
+             "held": list(held(answer))}
             for one, query, answer in found
-        ]
+        ]  # fmt: skip
         say(json.dumps(said, indent=2))
     else:
         for one, query, answer in found:
             say(f"{one.name}: without {hypothesis!r}, {query.name!r} is {answer.verdict}")
-            for name, value in answer.model:
-                say(f"    {name} = {value}")
+            for line in held(answer):
+                say(f"    {line}")
     return 0 if any(answer.verdict == "refuted" for _, _, answer in found) else 1
 
 
@@ -236,7 +239,8 @@ def _rule(path: Path, as_data: bool) -> int:
                 "primitive": one.name,
                 "obligations": [
                     {"name": each.obligation.name, "status": each.status, "domain": each.obligation.domain,
-                     "milliseconds": each.milliseconds, "objection": each.objection} for each in one.outcomes
+                     "milliseconds": each.milliseconds, "objection": each.objection,
+                     "blocks": list(each.blocks)} for each in one.outcomes
                 ],
                 "claims": [claim._asdict() for claim in one.claims],
                 "left_out": list(one.left_out),
@@ -250,7 +254,8 @@ def _rule(path: Path, as_data: bool) -> int:
             typing = each.obligation.says.partition(" takes ")[2].partition(",")[0]
             say(f"  {each.status}: {typing} ({each.obligation.domain})")
             if not each.holds:
-                say(f"    {each.objection}")
+                for line in (each.objection, *each.blocks):
+                    say(f"    {line}")
         for claim in one.claims:
             say(f"  claim {claim.verdict}: {claim.text}{f': {claim.because}' if claim.because else ''}")
             for line in claim.blocks:

@@ -19,6 +19,8 @@ from calculus.schemes import Scheme
 from calculus.states import relation_of
 from calculus.types import dtype_class
 from verifier.samples import Sample
+from verifier.trials.claims import cut_factor
+from verifier.trials.executions import DimState
 
 WORDS: Final = {"C": "copy", "U": "unreduced", "Umax": "max", "Umin": "min"}
 FEW: Final = 4000
@@ -126,3 +128,22 @@ def accepted(sample: Sample, number: int, primitive: Primitive | None = None) ->
                 cells = 2**copies * (2 if result == "N" else 1)
                 found.append(Judgment(given, "C" if result == "N" else result, cells))
     return sorted(found, key=str)
+
+
+def of_dims(
+    primitive: Primitive, sample: Sample, number: int, judgment: Judgment
+) -> tuple[tuple[DimState, ...], DimState] | None:
+    """The states of a judgment as those of dims; `None` where no dim can be cut in two so."""
+    scheme, _ = of_declaration(primitive, sample, number)
+    found: list[DimState] = []
+    for indices, state in zip(
+        (*scheme.operands, scheme.results[number]), (*judgment.given, judgment.result), strict=True
+    ):
+        if not isinstance(state, tuple):
+            found.append(state)
+            continue
+        dims = [dim for dim in range(len(indices)) if cut_factor(scheme, indices, dim) == state[1]]
+        if not dims:
+            return None
+        found.append(("S", dims[0]))
+    return tuple(found[:-1]), found[-1]

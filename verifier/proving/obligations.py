@@ -37,7 +37,8 @@ class Obligation:
     statement, in a line of words and symbols. queries: what the solver is asked; all have to be proved. check: what
     runs instead (or as well) and returns an objection, empty where there is none. basis: the status if all is well.
     domain: of what the elements are: `reals`, `integers`, `any arithmetic`. bound: where the basis is `bounded`, which.
-    uses: the obligations (lemmas) on which it rests. cells: how many judgments it stands for.
+    uses: the obligations (lemmas) on which it rests. cells: how many judgments it stands for. blocks: where it is
+    refuted, what devices hold that shows it, line by line.
     """
 
     name: str
@@ -50,16 +51,19 @@ class Obligation:
     bound: str = ""
     uses: tuple[str, ...] = ()
     cells: int = 1
+    blocks: Callable[[], tuple[str, ...]] = tuple
 
 
 class Outcome(NamedTuple):
-    """What came of an obligation. answers: of each query. objection: why it does not hold."""
+    """What came of an obligation. answers: of each query. objection: why it does not hold. blocks: what devices hold
+    that shows it, line by line."""
 
     obligation: Obligation
     status: str
     milliseconds: float
     answers: tuple[tuple[Query, Answer], ...] = ()
     objection: str = ""
+    blocks: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -89,7 +93,8 @@ def discharge(obligation: Obligation) -> Outcome:
         status = REFUTED if objection else status
     if not queries and obligation.check is None:
         status, objection = OPEN, "nothing is asked"
-    return Outcome(obligation, status, 1000 * (perf_counter() - start), tuple(answers), objection)
+    blocks = obligation.blocks() if status == REFUTED else ()
+    return Outcome(obligation, status, 1000 * (perf_counter() - start), tuple(answers), objection, blocks)
 
 
 def discharged(obligations: Sequence[Obligation]) -> Iterator[Outcome]:

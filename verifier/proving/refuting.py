@@ -22,10 +22,10 @@ from calculus.types import dtype_class
 from verifier.devices import MERGE, NotAFamily, devices, numpy_dtype, part, read_back
 from verifier.kernels import compute, on_blocks
 from verifier.ledger import Entry
+from verifier.proving.blocks import written
 from verifier.proving.equations import VARIES, Claim
 from verifier.proving.judgments import Judgment
 from verifier.proving.obligations import DEFINITION, TESTED, Obligation
-from verifier.proving.rules import written
 from verifier.proving.setting import PIECES, Array, Setting
 from verifier.proving.terms import NeedsExtended, Pair, Terms, Value
 from verifier.samples import Sample

@@ -14,25 +14,21 @@ CALLS = {"gelu": ["f32[4,8]"]}                                             # opt
 
 from __future__ import annotations
 
-import itertools
 import runpy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from calculus.linearity import PENDING
 from calculus.meshes import Axis, Mesh
 from calculus.primitives import TABLE
-from calculus.primitives.declaration import Primitive, Site
+from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import aligned
 from calculus.programs import Parameters
 from calculus.refusals import Refused
 from calculus.types import ArrayType, array_type
 from grammar.read import read_type
-from verifier.devices import NotAFamily, devices, numpy_dtype, part, place, read_back
-from verifier.kernels import compute, on_blocks
+from verifier.proving.blocks import counterexample
 from verifier.proving.judgments import Judgment, accepted, of_declaration
 from verifier.proving.obligations import Outcome, discharge
 from verifier.proving.soundness import obligations
@@ -41,8 +37,6 @@ from verifier.rules_files import BadRules, declared
 from verifier.samples import Sample
 
 PROVED, REFUTED, ONE_WAY, LEFT_OUT = "proved", "refuted", "one-way", "not declared"
-_LARGEST: Final = (1, 2, 4, 8)
-"""The largest numbers that a counterexample is looked for with, one after the other: the first is small."""
 
 
 class Claim(NamedTuple):
@@ -154,7 +148,7 @@ def _claim(primitive: Primitive, types: list[ArrayType], text: str, outcomes: Se
         axis for one in types for axis in (*one.unreduced, *one.reduced)
     })  # fmt: skip
     mesh = Mesh([Axis(axis, 2) for axis in axes] or [Axis("X", 2)])
-    if primitive.kernel is not None and (wrong := _counterexample(primitive, sample.site, operands, result, mesh)):
+    if primitive.kernel is not None and (wrong := counterexample(primitive, sample.site, operands, result, mesh)):
         return Claim(text, REFUTED, wrong[0], wrong[1:])
     scheme, q = of_declaration(primitive, sample, 0)
     allowed = {(one.given, one.result) for one in accepted(sample, 0, primitive)}
@@ -181,63 +175,3 @@ def _state(indices: Any, type: ArrayType, axis: str) -> Any:
         (dim,) = (dim for dim, axes in enumerate(type.axes) if axis in axes)
         return ("S", indices[dim][0] if indices[dim] else -1)
     return state
-
-
-def _counterexample(
-    primitive: Primitive, site: Site, operands: Sequence[ArrayType], result: ArrayType, mesh: Mesh
-) -> tuple[str, ...]:
-    """The first wrong element that is found, numbers growing: a sentence, and what each device holds."""
-    for largest, seed in itertools.product(_LARGEST, range(3)):
-        random = np.random.default_rng(seed)
-        values = [_value(type, largest, random) for type in operands]
-        try:
-            families = [
-                _small(value, type, mesh, largest, random) for value, type in zip(values, operands, strict=True)
-            ]
-            (whole,) = compute(primitive, site, values)
-            held = {}
-            for device in devices(mesh):
-                blocks = [family[device] for family in families]
-                shape = tuple(one.stop - one.start for one in part(result, mesh, device))
-                (held[device],) = compute(primitive, on_blocks(primitive, site, blocks, shape), blocks)
-        except (ValueError, IndexError, TypeError) as error:
-            return (f"it does not run on blocks: {error}",)
-        lines = tuple(_lines(families, held, mesh))
-        try:
-            value = read_back({key: one.astype(numpy_dtype(result.dtype)) for key, one in held.items()}, result, mesh)
-        except NotAFamily as error:
-            return (f"the devices' results are no {result}: {error}", *lines)
-        wrong = ~np.isclose(value, whole, 1e-3, 1e-3, equal_nan=True)
-        if wrong.any():
-            at = [int(one) for one in np.argwhere(wrong)[0]]
-            return (f"at {at} the value is {whole[tuple(at)]:g}, and {value[tuple(at)]:g} is read back", *lines)
-    return ()
-
-
-def _value(type: ArrayType, largest: int, random: np.random.Generator) -> Any:
-    dtype, shape = numpy_dtype(type.dtype), [int(str(size)) for size in type.shape]
-    if dtype.kind == "b":
-        return random.random(shape) < 0.5
-    return random.integers(0 if dtype.kind == "u" else -largest, largest, shape, endpoint=True).astype(dtype)
-
-
-def _small(value: Any, type: ArrayType, mesh: Mesh, largest: int, random: np.random.Generator) -> Any:
-    """Pieces of small whole numbers, where a sum is pending on two devices."""
-    if type.kind != "sum" or len(type.unreduced) != 1 or value.dtype.kind not in "fi":
-        return place(value, type, mesh, random)
-    piece = random.integers(-largest, largest, value.shape, endpoint=True).astype(value.dtype)
-    at = list(mesh.by_name).index(type.unreduced[0])
-    both = (piece, value - piece)
-    return {device: both[device[at]][part(type, mesh, device)] for device in devices(mesh)}
-
-
-def _lines(families: Sequence[Any], held: Any, mesh: Mesh) -> Iterator[str]:
-    for device in devices(mesh):
-        where = ", ".join(f"{axis}={one}" for axis, one in zip(mesh.by_name, device, strict=True))
-        operands = "; ".join(written(family[device]) for family in families)
-        yield f"device {where} holds {operands} and computes {written(held[device])}"
-
-
-def written(block: Any) -> str:
-    """A block in a line."""
-    return str(np.array2string(np.asarray(block), separator=",", threshold=12, precision=4)).replace("\n", "")

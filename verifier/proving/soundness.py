@@ -19,6 +19,7 @@ from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.types import dtype_class
 from verifier.proving import extended
+from verifier.proving.blocks import of_judgment
 from verifier.proving.declared import declared
 from verifier.proving.judgments import Judgment, accepted
 from verifier.proving.obligations import DEFINITION, PROPERTIES, Obligation
@@ -243,9 +244,10 @@ def obligations(sample: Sample, primitive: Primitive | None = None) -> list[Obli
 
 def judged(one: Obligation, primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> Obligation:
     """An obligation that is to show that a judgment is Local: with its queries, and on what they rest."""
+    one = replace(one, blocks=partial(of_judgment, primitive, sample, number, judgment))
     try:
         made = shown(primitive, sample, number, judgment)
-    except (IllSorted, TypeError) as error:
+    except (IllSorted, TypeError, KeyError) as error:
         return replace(one, check=partial(_ill_sorted, str(error)))
     check = None
     if made.basis == PROPERTIES and runs(sample):
@@ -256,7 +258,7 @@ def judged(one: Obligation, primitive: Primitive, sample: Sample, number: int, j
 
 
 def _ill_sorted(error: str) -> str:
-    return f"its definition counts along a dim that its scheme only passes along ({error})"
+    return f"its definition counts along a dim that its scheme only passes along, or has not ({error})"
 
 
 def _queries(made: Shown) -> Sequence[Query]:

@@ -24,7 +24,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 class Row(NamedTuple):
     """What came of one obligation, as it is printed and kept. queries: how many the solver answered. model: of what
-    was asked to be possible, or of what is refuted."""
+    was asked to be possible, or of what is refuted. blocks: of what is refuted, what devices hold."""
 
     name: str
     theorem: str
@@ -38,6 +38,7 @@ class Row(NamedTuple):
     uses: tuple[str, ...]
     objection: str
     model: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[str, ...] = ()
 
 
 class Piece(NamedTuple):
@@ -100,7 +101,7 @@ def _row(outcome: Outcome) -> Row:
     last = outcome.answers[-1][1] if outcome.answers else None
     return Row(
         one.name, one.theorem, one.says, outcome.status, one.domain, one.bound, outcome.milliseconds, one.cells,
-        len(outcome.answers), one.uses, outcome.objection, last.model if last else (),
+        len(outcome.answers), one.uses, outcome.objection, last.model if last else (), outcome.blocks,
     )  # fmt: skip
 
 
@@ -177,7 +178,10 @@ class _Kept:
             return None
         try:
             said: Any = json.loads((self.folder / f"{_file(piece)}.json").read_text())
-            return [Row._make([*row[:9], tuple(row[9]), row[10], tuple(map(tuple, row[11]))]) for row in said]
+            return [
+                Row._make([*row[:9], tuple(row[9]), row[10], tuple(map(tuple, row[11])), tuple(row[12])])
+                for row in said
+            ]
         except (OSError, ValueError, TypeError, IndexError):
             return None
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-from verifier.proving.judgments import Judgment, of_declaration
+from verifier.proving.judgments import Judgment, of_declaration, of_dims
 from verifier.proving.obligations import TESTED, Obligation
 from verifier.samples import Sample, samples
 from verifier.trials.cases import runs
-from verifier.trials.claims import arguable, claimed, cut_factor
-from verifier.trials.executions import DimState, Execution, combinations, confirmed, states
+from verifier.trials.claims import arguable, claimed
+from verifier.trials.executions import LONG, DimState, Execution, combinations, confirmed, states
 
 MOST: Final = 64
 """The most combinations of operand states of one call that are tried here; tests/laws/test_local.py tries more."""
@@ -31,37 +31,30 @@ def _chosen(sample: Sample) -> Sequence[tuple[DimState, ...]]:
 
 def objection(primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> str:
     """A run of an accepted judgment that reads back wrong; empty where every one is right."""
-    scheme, _ = of_declaration(primitive, sample, number)
-    given = []
-    for position, state in enumerate(judgment.given):
-        found = _dim(scheme, scheme.operands[position], state)
-        if found is None:
-            return ""
-        given.append(found)
-    result = _dim(scheme, scheme.results[number], judgment.result)
-    if result is None:
-        return ""
-    execution = _execution(sample, primitive)
-    left: list[list[DimState]] = [[result] if one == number else [] for one in range(len(execution.results))]
-    if result in execution.sound(tuple(given), left)[number]:
+    states = of_dims(primitive, sample, number, judgment)
+    if states is None or _right(primitive, sample, number, *states):
         return ""
     return f"a run of {judgment} on two devices reads back wrong"
+
+
+def reads_back_right(primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> bool:
+    """Whether a judgment reads back right in every one of very many runs."""
+    states = of_dims(primitive, sample, number, judgment)
+    return states is not None and _right(primitive, sample, number, *states, LONG)
+
+
+def _right(
+    primitive: Primitive, sample: Sample, number: int, given: tuple[DimState, ...], result: DimState, often: int = 0
+) -> bool:
+    execution = _execution(sample, primitive)
+    left: list[list[DimState]] = [[result] if one == number else [] for one in range(len(execution.results))]
+    return result in execution.sound(given, left, often)[number]
 
 
 @lru_cache(maxsize=1)
 def _execution(sample: Sample, primitive: Primitive) -> Execution:
     """The runs of a call, for all of its judgments; of another declaration by the same name others."""
     return Execution(sample)
-
-
-def _dim(scheme: object, indices: object, state: object) -> DimState | None:
-    """A state of factors as one of dims; `None` where no dim can be cut in two so."""
-    if not isinstance(state, tuple):
-        return state  # type: ignore[return-value]
-    for dim in range(len(indices)):  # type: ignore[arg-type]
-        if cut_factor(scheme, indices, dim) == state[1]:  # type: ignore[arg-type]
-            return ("S", dim)
-    return None
 
 
 def refusals(name: str) -> list[Obligation]:
