@@ -35,6 +35,7 @@ from calculus.primitives.declaration import Primitive, Site
 from calculus.refusals import Refused
 from calculus.schemes import Scheme
 from tests import mutate
+from tests.laws.test_collectives_against_jax import unexplained
 from verifier.proving.judgments import Judgment, accepted
 from verifier.proving.obligations import DEFINITION, REFUTED, Obligation, discharge
 from verifier.proving.setting import PIECES
@@ -196,10 +197,10 @@ def _rows() -> Iterator[tuple[str, Row]]:
     for name, row in COLLECTIVES.items():
         if not row.before or row.future:
             continue
-        for end in ("before", "after"):
-            state = getattr(row, end)
-            for changed in [other[state]] if state in other else []:
-                yield f"{name}: {end} {state} -> {changed}", row._replace(**{end: changed})
+        if row.before in other:
+            yield f"{name}: before {row.before} -> {other[row.before]}", row._replace(before=other[row.before])
+        if row.after in other:
+            yield f"{name}: after {row.after} -> {other[row.after]}", row._replace(after=other[row.after])
         if row.joined == "sum":
             for kind in kinds:
                 if kind != row.kind:
@@ -239,11 +240,11 @@ def rules() -> list[str]:
 
 def rule(what: str) -> Seen:
     """Who sees a wrong row, or a wrong map. To be run in a process of its own: what was found out before stays."""
+    name = what.partition(":")[0]
     if what in _MAPS:
         cotangents._SWAPPED.clear()
         cotangents._SWAPPED.update(_MAPS[what])
     else:
-        name = what.partition(":")[0]
         COLLECTIVES[name] = dict(_rows())[what]
     for theorem in sorted(THEOREMS, key=lambda one: _OF_RULES.index(one.name) if one.name in _OF_RULES else -1):
         if theorem.name not in _OF_RULES:
@@ -258,7 +259,7 @@ def rule(what: str) -> Seen:
                     return Seen(what, by, f"{one.name}: {outcome.objection}")
         except (ValueError, KeyError, Refused, AssertionError) as error:
             return Seen(what, RUN, f"{theorem.name}: {error!r}")
-    return Seen(what, NOBODY)
+    return Seen(what, LAW if what not in _MAPS and unexplained(name) else NOBODY)
 
 
 # the score
