@@ -17,6 +17,7 @@ from verifier.commands.audit import audit
 from verifier.commands.check import check
 from verifier.commands.console import Commands
 from verifier.commands.derive import grad, linearize, transpose, vjp
+from verifier.commands.diff import diff
 from verifier.commands.explain import explain
 from verifier.commands.prove import prove
 from verifier.commands.run import run
@@ -47,5 +48,5 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-for command in (check, explain, advise, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
+for command in (check, explain, advise, diff, grad, vjp, linearize, transpose, run, type_, prove, agree, audit):
     main.add_command(command)

@@ -1,0 +1,2 @@
+"""Two programs side by side: which of their equations are the same ones, which types of those changed, and which
+communication appeared or went."""
