@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calculus.meshes import Mesh
+from calculus.refusals import Refused
 from verifier.commands.console import Misused, say
 from verifier.commands.options import json_option, load_rules, mesh_option, wrt_option
 
@@ -86,6 +87,9 @@ def advise(
             raise Misused(f"this needs a solver: pip install 'shardproof[advice]' ({error})") from error
         except (Unsolved, TooLarge) as error:
             raise Misused(str(error)) from error
+        except Refused as refused:
+            say([f"{target}: in the backward pass: {refused.refusal.message}", "  help: --step, or --wrt other inputs"])
+            ctx.exit(1)
     if program:
         from grammar.print import print_document
 

@@ -71,6 +71,12 @@ def test_microbatches_make_a_loss_worth_advice() -> None:
         (("-", "--mesh", "X=2", "--axes", "Y"), ONCE, 2, "has no axis Y"),
         (("-", "--mesh", "X=2"), ONCE.replace("d:f32[] =", "d:f32[4] ="), 1, "unsound"),
         (("-", "--mesh", "X=2"), "nonsense", 2, "malformed"),
+        (
+            (str(CORPUS / "feat_cond_while_scan.jaxpr"), "--wrt", "a"),
+            "",
+            1,
+            "the derivative of a while loop, in reverse",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(arguments: tuple[str, ...], text: str, status: int, words: str) -> None:
