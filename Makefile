@@ -9,10 +9,10 @@ BIN = $(VENV)/bin
 SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench prove mutate fuzz set-up format clean readme differences
+.PHONY: help demo test check bench prove mutate mutate-prover document fuzz set-up format clean readme differences
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: ## check the programs of the two seed pages
 	@$(SET_UP) base
@@ -41,6 +41,14 @@ prove: ## prove every rule and theorem anew
 mutate: ## make every declaration wrong in every way, and see whether a law objects
 	@$(SET_UP) full
 	@$(BIN)/python -m tests.mutate
+
+mutate-prover: ## make declarations, transposes and rows wrong, and see whether the prover or a law objects
+	@$(SET_UP) full
+	@$(BIN)/python -m tests.mutate_prover
+
+document: ## write the one document to cite, build/calculus.md: definitions, rules, theorems, proofs, what is trusted
+	@$(SET_UP) full
+	@$(BIN)/python -m tests.document
 
 fuzz: ## feed the readers and the command nonsense, for about FUZZ_SECONDS=600 in all (a minute at least)
 	@$(SET_UP) full

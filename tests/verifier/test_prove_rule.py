@@ -56,6 +56,54 @@ def test_the_table_is_left_as_it_was(said: dict[str, Any]) -> None:
     assert not set(said) & set(TABLE)
 
 
+POWERS = """
+from calculus.primitives.declaration import Primitive, same_dtype
+from calculus.primitives.elementwise import aligned
+
+def kernel(np, parameters, x):
+    scaled = x * float(parameters["factor"])
+    return scaled if parameters["power"] == 1 else scaled * scaled
+
+def linearity(site):
+    return "x" if site.parameters["power"] == 1 else "/ x"
+
+PRIMITIVES = [Primitive("power", ("x",), linearity, aligned, same_dtype, kernel=kernel)]
+CALLS = {"power": ["[factor=3.0 power=1] f32[2]", "[factor=3.0 power=2] f32[4]"]}
+CLAIMS = [
+    "power[factor=3.0 power=1] f32[2]{U:X} -> f32[2]{U:X}",
+    "power[factor=3.0 power=2] f32[2]{U:X} -> f32[2]{U:X}",
+    "power[factor=3.0 power=2] f32[4@X] -> f32[4@X]",
+]
+"""
+
+
+def test_a_call_with_parameters_is_judged_as_that_call(tmp_path: Path) -> None:
+    """What is proved of one call says nothing of another."""
+    path = tmp_path / "power.py"
+    path.write_text(POWERS)
+    (said,) = json.loads(prove(path, "--json").output)
+    assert [one["verdict"] for one in said["claims"]] == ["proved", "refuted", "proved"]
+    assert {one["status"] for one in said["obligations"]} == {"proved from definition"}
+    assert sum(one["name"].endswith("unreduced.unreduced") for one in said["obligations"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("[factor=3.0 power=1] f32[2]", "factor=3.0 f32[2]", "is no type"),
+        ("[factor=3.0 power=1] f32[2]", "[factor=3.0", "are no parameters"),
+        ("[factor=3.0 power=1] f32[2]", "[power=1] f32[2]", "the kernel of power fails on f32[2]: KeyError"),
+        ("float(", "sum(", "the kernel of power fails on f32[2]: TypeError"),
+    ],
+)
+def test_a_call_that_does_not_run_says_so(tmp_path: Path, old: str, new: str, named: str) -> None:
+    path = tmp_path / "power.py"
+    path.write_text(POWERS.replace(old, new, 1))
+    found = prove(path)
+    assert found.exit_code == 2
+    assert named in found.output
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -157,9 +157,8 @@ def _print(rows: list[Row], verbose: bool) -> None:
         if verbose or wrong or row.theorem not in ("soundness", "maximality", "ledger"):
             bound = f", {row.bound}" if row.bound else ""
             say(f"{row.name}: {row.status} ({row.domain}{bound}), {row.milliseconds:.0f} ms")
-        if wrong:
-            for line in (row.says, row.objection, *row.blocks):
-                say(f"    {line}")
+        for line in (row.says, row.objection, *row.blocks) if wrong else row.shows if verbose else ():
+            say(f"    {line}")
     counts = _counts(rows)
     say("")
     for theorem, statuses in counts["theorems"].items():

@@ -38,7 +38,7 @@ class Obligation:
     runs instead (or as well) and returns an objection, empty where there is none. basis: the status if all is well.
     domain: of what the elements are: `reals`, `integers`, `any arithmetic`. bound: where the basis is `bounded`, which.
     uses: the obligations (lemmas) on which it rests. cells: how many judgments it stands for. blocks: where it is
-    refuted, what devices hold that shows it, line by line.
+    refuted, what devices hold that shows it, line by line. shows: what is found on the way, line by line.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Obligation:
     uses: tuple[str, ...] = ()
     cells: int = 1
     blocks: Callable[[], tuple[str, ...]] = tuple
+    shows: Callable[[], tuple[str, ...]] = tuple
 
 
 class Outcome(NamedTuple):

@@ -9,15 +9,19 @@ def kernel(np, parameters, x):
 
 PRIMITIVES = [Primitive("gelu", ("x",), "/ x", aligned, same_dtype, kernel=kernel)]
 CLAIMS = ["gelu f32[4@X] -> f32[4@X]", "gelu f32[4]{U:X} -> f32[4]{U:X}"]  # optional: behaviour that is claimed
-CALLS = {"gelu": ["f32[4,8]"]}                                             # optional: operands of a call
+CALLS = {"gelu": ["f32[4,8]"]}     # optional: operands of a call; of one with parameters "[axis=1] f32[4,8]"
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 import runpy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from calculus.linearity import PENDING
 from calculus.meshes import Axis, Mesh
@@ -27,7 +31,9 @@ from calculus.primitives.elementwise import aligned
 from calculus.programs import Parameters
 from calculus.refusals import Refused
 from calculus.types import ArrayType, array_type
-from grammar.read import read_type
+from grammar.read import read, read_type
+from verifier.devices import numpy_dtype
+from verifier.kernels import compute
 from verifier.proving.blocks import counterexample
 from verifier.proving.judgments import Judgment, accepted, of_declaration
 from verifier.proving.obligations import Outcome, discharge
@@ -47,6 +53,18 @@ class Claim(NamedTuple):
     verdict: str
     because: str = ""
     blocks: tuple[str, ...] = ()
+
+
+class _Call(NamedTuple):
+    """The types of the operands, and the parameters."""
+
+    operands: tuple[ArrayType, ...]
+    parameters: Parameters
+
+    @property
+    def plain(self) -> _Call:
+        """The same, of arrays that are not placed."""
+        return self._replace(operands=tuple(array_type(one.dtype, one.shape) for one in self.operands))
 
 
 class Proven(NamedTuple):
@@ -72,7 +90,7 @@ def prove_rules(path: Path) -> list[Proven]:
             raise BadRules(f"{path}: CLAIMS speaks of {name}, which PRIMITIVES does not declare")
     found = []
     for primitive in primitives:
-        own = [(types, text) for name, types, text in claims if name == primitive.name]
+        own = [(call, result, text) for name, call, result, text in claims if name == primitive.name]
         shadowed = TABLE.get(primitive.name)
         TABLE[primitive.name] = primitive
         try:
@@ -87,15 +105,33 @@ def prove_rules(path: Path) -> list[Proven]:
     return found
 
 
-def _parsed(path: Path, text: str) -> tuple[str, list[ArrayType], str]:
-    name, _, types = str(text).partition(" ")
-    words = types.replace("->", " ").split()
-    found = [_type(path, word) for word in words]
-    if "->" not in types or not found:
+def _parsed(path: Path, text: str) -> tuple[str, _Call, ArrayType, str]:
+    """A claim: whose, of which call, what comes out, and how it was written."""
+    head, arrow, result = str(text).rpartition("->")
+    name = re.match(r"\s*[\w-]+", head)
+    call = _call(path, head[name.end() :]) if name else None
+    if not arrow or name is None or call is None:
         raise BadRules(
-            f"{path}: {text!r} is no claim; write one as in 'mul f32[8]{{U:X}} f32[8]{{R:X}} -> f32[8]{{U:X}}'"
+            f"{path}: {text!r} is no claim; write one as in 'mul f32[8]{{U:X}} f32[8] -> f32[8]{{U:X}}', or, of a "
+            f"call with parameters, 'scaled[factor=2.0] f32[8] -> f32[8]'"
         )
-    return name, found, str(text)
+    return name.group().strip(), call, _type(path, result.strip()), str(text)
+
+
+def _call(path: Path, text: str) -> _Call:
+    """`[axis=1] f32[4,8] f32[8]`: the parameters as JAX prints them, if there are any, and the operands' types."""
+    text, parameters = text.strip(), Parameters(())
+    if text.startswith("["):
+        depths = itertools.accumulate((letter in "[({") - (letter in "])}") for letter in text)
+        end = next((at for at, depth in enumerate(depths, 1) if not depth), len(text))
+        said, text = text[:end], text[end:]
+        try:
+            (equation,) = read(f"{{ lambda ; . let y:f32[] = p{said} in (y,) }}").program.equations
+        except (Refused, ValueError) as error:
+            why = error.refusal.message if isinstance(error, Refused) else "they are not of one call"
+            raise BadRules(f"{path}: {said!r} are no parameters: {why}") from None
+        parameters = equation.parameters
+    return _Call(tuple(_type(path, word) for word in text.split()), parameters)
 
 
 def _type(path: Path, text: str) -> ArrayType:
@@ -109,41 +145,54 @@ def _type(path: Path, text: str) -> ArrayType:
 
 
 def _proven(
-    path: Path, primitive: Primitive, claims: Sequence[tuple[list[ArrayType], str]], calls: list[str]
+    path: Path, primitive: Primitive, claims: Sequence[tuple[_Call, ArrayType, str]], calls: list[str]
 ) -> Proven:
-    shapes = [[_type(path, word) for word in text.split()] for text in calls]
-    shapes += [[array_type(one.dtype, one.shape) for one in types[:-1]] for types, _ in claims]
-    if not shapes:
+    made = [_call(path, text) for text in calls] + [call.plain for call, *_ in claims]
+    if not made:
         if primitive.scheme.__wrapped__ is not aligned:  # type: ignore[attr-defined]
             raise BadRules(
                 f"{path}: {primitive.name} needs a call: CALLS = {{{primitive.name!r}: ['f32[4,8] f32[8]']}}"
             )
         kind = {"f": "f32", "i": "i32", "u": "u32", "b": "bool", "c": "c64"}
         dtype = next((kind[letter] for letter in primitive.accepts if letter in kind), "f32")
-        shapes = [[_type(path, f"{dtype}[4,8]")] * len(primitive.operands)]
-    samples = [_sample(primitive, operands, number) for number, operands in enumerate(_distinct(shapes))]
-    outcomes = [discharge(one) for sample in samples for one in obligations(sample, primitive)]
+        made = [_Call((_type(path, f"{dtype}[4,8]"),) * len(primitive.operands), Parameters(()))]
+    samples = {call: _sample(primitive, call, number) for number, call in enumerate(dict.fromkeys(made))}
+    for sample in samples.values() if primitive.kernel is not None else ():
+        _tried(path, primitive, sample)
+    outcomes = [discharge(one) for sample in samples.values() for one in obligations(sample, primitive)]
     left_out: list[str] = []
     if primitive.kernel is not None:
-        for sample in samples:
+        for sample in samples.values():
             left_out += unsound_unrefuted(primitive, sample)[1]
-    judged = tuple(_claim(primitive, types, text, outcomes) for types, text in claims)
+    judged = tuple(
+        _claim(primitive, samples[call.plain], (*call.operands, result), text, outcomes)
+        for call, result, text in claims
+    )
     return Proven(primitive.name, tuple(outcomes), judged, tuple(dict.fromkeys(left_out)), primitive.kernel is not None)
 
 
-def _distinct(shapes: list[list[ArrayType]]) -> list[tuple[ArrayType, ...]]:
-    return list(dict.fromkeys(map(tuple, shapes)))
+def _tried(path: Path, primitive: Primitive, sample: Sample) -> None:
+    """Raises `BadRules` where the kernel does not run on a call that the file speaks of. It may fail in any way."""
+    values = [np.ones([int(str(size)) for size in one.shape], numpy_dtype(one.dtype)) for one in sample.operands]
+    try:
+        compute(primitive, sample.site, values)
+    except Exception as error:  # noqa: BLE001  # whatever it raises, it is the file's
+        raise BadRules(
+            f"{path}: the kernel of {primitive.name} fails on {' '.join(map(str, sample.operands))}: "
+            f"{type(error).__name__}: {error}. What a parameter is that is printed with a point, float() reads"
+        ) from None
 
 
-def _sample(primitive: Primitive, operands: Sequence[ArrayType], number: int) -> Sample:
-    kind = operands[0].dtype_class if operands else "f"
-    ranges = (None,) * len(operands)
-    return Sample(primitive.name, tuple(operands), Parameters(()), (None,), ranges, kind, number)
+def _sample(primitive: Primitive, call: _Call, number: int) -> Sample:
+    kind = call.operands[0].dtype_class if call.operands else "f"
+    ranges = (None,) * len(call.operands)
+    return Sample(primitive.name, call.operands, call.parameters, (None,), ranges, kind, number)
 
 
-def _claim(primitive: Primitive, types: list[ArrayType], text: str, outcomes: Sequence[Outcome]) -> Claim:
+def _claim(
+    primitive: Primitive, sample: Sample, types: Sequence[ArrayType], text: str, outcomes: Sequence[Outcome]
+) -> Claim:
     operands, result = types[:-1], types[-1]
-    sample = _sample(primitive, [array_type(one.dtype, one.shape) for one in operands], 0)
     axes = sorted({axis for one in types for dim in one.axes for axis in dim} | {
         axis for one in types for axis in (*one.unreduced, *one.reduced)
     })  # fmt: skip
@@ -152,7 +201,8 @@ def _claim(primitive: Primitive, types: list[ArrayType], text: str, outcomes: Se
         return Claim(text, REFUTED, wrong[0], wrong[1:])
     scheme, q = of_declaration(primitive, sample, 0)
     allowed = {(one.given, one.result) for one in accepted(sample, 0, primitive)}
-    proved = {one.obligation.name.partition(".")[2].partition(".")[2] for one in outcomes if one.holds}
+    start = f"soundness.{sample}."
+    proved = {one.obligation.name.removeprefix(start) for one in outcomes if one.holds}
     for axis in axes:
         given = tuple(_state(scheme.operands[at], one, axis) for at, one in enumerate(operands))
         target = _state(scheme.results[0], result, axis)

@@ -24,7 +24,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 class Row(NamedTuple):
     """What came of one obligation, as it is printed and kept. queries: how many the solver answered. model: of what
-    was asked to be possible, or of what is refuted. blocks: of what is refuted, what devices hold."""
+    was asked to be possible, or of what is refuted. blocks: of what is refuted, what devices hold.
+    shows: what was found on the way."""
 
     name: str
     theorem: str
@@ -39,6 +40,7 @@ class Row(NamedTuple):
     objection: str
     model: tuple[tuple[str, str], ...] = ()
     blocks: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
 
 
 class Piece(NamedTuple):
@@ -102,6 +104,7 @@ def _row(outcome: Outcome) -> Row:
     return Row(
         one.name, one.theorem, one.says, outcome.status, one.domain, one.bound, outcome.milliseconds, one.cells,
         len(outcome.answers), one.uses, outcome.objection, last.model if last else (), outcome.blocks,
+        one.shows() if outcome.holds else (),
     )  # fmt: skip
 
 
@@ -179,7 +182,7 @@ class _Kept:
         try:
             said: Any = json.loads((self.folder / f"{_file(piece)}.json").read_text())
             return [
-                Row._make([*row[:9], tuple(row[9]), row[10], tuple(map(tuple, row[11])), tuple(row[12])])
+                Row._make([*row[:9], tuple(row[9]), row[10], tuple(map(tuple, row[11])), *map(tuple, row[12:])])
                 for row in said
             ]
         except (OSError, ValueError, TypeError, IndexError):

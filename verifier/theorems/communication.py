@@ -93,7 +93,7 @@ def _transposes() -> Iterator[Transpose]:
                 given = [cotangent_state(result) if place == operand else states[place] for place in kept]
                 found = transposed.local_results(transposed.scheme.aligned(tuple(given)))
                 wanted = cotangent_state(states[operand])
-                ways = {_kind(one, wanted) for one in found}
+                ways = {collective_between(one, wanted) for one in found}
                 if not ways:
                     raise ValueError(f"{row.name} of {states} → {result} has no transpose in operand {operand}")
                 cut = {state[1] for state in (*states, result) if isinstance(state, tuple)}
@@ -103,7 +103,7 @@ def _transposes() -> Iterator[Transpose]:
                 yield Transpose(row.name, states, result, operand, kind, own, others)
 
 
-def _kind(source: State, wanted: State) -> str:
+def collective_between(source: State, wanted: State) -> str:
     """The collective that takes one state to another, nothing where a cast does."""
     if free(source, wanted):
         return ""

@@ -27,6 +27,7 @@ from verifier.solver import (
     Term,
     Truth,
 )
+from verifier.theorems import one_way
 from verifier.theorems.iteration import Einsum, greatest, judgments, states_of
 from verifier.theorems.prices import STATES, price, steps
 from verifier.theorems.reshards import sizes
@@ -288,6 +289,10 @@ def obligations() -> tuple[Obligation, ...]:
         Obligation(
             "relation.conservative", NAME, "unmarked: j ∈ Q iff j is Local; and j with R erased is Local",
             check=_conservative, basis=BOUNDED, bound=TABLE,
+        ),
+        Obligation(
+            "relation.one_way", NAME, "j ∈ Local ∖ Q: some transpose of it is an all-reduce, or counts once per device",
+            one_way.queries, one_way.objection, BOUNDED, bound=TABLE, shows=one_way.shown,
         ),
         Obligation("relation.erasure", NAME, "w(s → t) = w(s → t with N for R), for every n and payload", _erased),
     )  # fmt: skip
