@@ -129,6 +129,16 @@ def advise(
     return found
 
 
+def further(first: Advice, then: Advice) -> Advice:
+    """Advice about the program that other advice proposes, as advice about the one that was handed in."""
+    ideal = [one for one in (first.ideal, then.ideal) if one is not None]
+    refused = {one.cell: one for one in (*first.refused, *then.refused)}
+    return Advice(
+        first.program, then.changed, first.before, then.after, first.wrt, [*first.steps, *then.steps],
+        [*first.expected, *then.expected], list(refused.values()), min(ideal) if ideal else None,
+    )  # fmt: skip
+
+
 def _along(
     found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, seconds: float,
     show: Callable[[str], None],

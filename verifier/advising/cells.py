@@ -104,7 +104,7 @@ class Cells:
         own = equation.types[0]
         for source in kinds[0]:
             for target in wanted[0]:
-                changed = source is not target and target is not own
+                changed = 0 if target is own else CHANGED if source is target else 1
                 if ("reshard", source, target) in self.refused:
                     continue
                 if isinstance(operand, Literal):
@@ -113,7 +113,7 @@ class Cells:
                     continue
                 forward = moving(source, target, self.mesh, False)
                 backward = moving(source, target, self.mesh, active[0]) - forward
-                yield Cell((source,), (target,), equation.parameters, forward, backward, int(changed))
+                yield Cell((source,), (target,), equation.parameters, forward, backward, changed)
 
     def _found(
         self, equation: Equation, operands: Sequence[Operand], kinds: Sequence[Kinds], wanted: Sequence[Kinds],

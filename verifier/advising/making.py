@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from calculus.loops import slice_type
 from calculus.programs import Program
-from verifier.advising.advice import advise
+from calculus.types import ArrayType
+from verifier.advising.advice import advise, further, priced
+from verifier.advising.choices import moving
 from verifier.advising.equality import NotRun, Original
 from verifier.advising.proposals import Checks, Proposal
-from verifier.advising.subjects import Subject
+from verifier.advising.subjects import Again, Subject
 from verifier.advising.taken import Taken
 
 
@@ -24,9 +27,9 @@ def propose(
 
         mesh = subject.meshes[0]
         taken = Taken(lambda program, wrt: says(program, mesh, subject.results(program), wrt))
-    best = advise(subject.program, subject.meshes, subject.wrt, axes, taken, show=show)
     plain = advise(subject.program, subject.meshes, subject.wrt, axes, taken, plain=True, show=show)
-    changed = [axis for axis, _ in (*best.steps, *plain.steps)]
+    best = further(plain, advise(plain.changed, subject.meshes, subject.wrt, axes, taken, show=show))
+    changed = [axis for axis, _ in best.steps]
     original = Original(best.program, subject.meshes, subject.wrt, changed)
     found = Proposal(subject, plain if plain.after.wire <= best.after.wire else best)
     if found.advice is best and plain.better:
@@ -60,10 +63,41 @@ def _checked(
         against = says(advice.changed, subject.meshes[0], subject.results(advice.changed), advice.wrt)
         back = ", and its gradient" if advice.wrt else ""
         checks.jax = f"JAX {VERSION} takes it{back}" if not against else f"JAX {VERSION} does not take it: {against}"
+        if subject.again is not None and not (found.casts or found.asked or found.widened):
+            show("tracing your function at these PartitionSpecs")
+            checks.own = _traced(found, subject.again)
     if confirm:
         show("compiling both programs")
         checks.compiled = _compiled(found, original)
     return checks
+
+
+def _traced(found: Proposal, again: Again) -> str:
+    """What becomes of the author's own function, with nothing changed but the specs of its inputs."""
+    subject, advice = found.subject, found.advice
+    active = {subject.inputs[at] for at in advice.wrt}
+    own = dict(zip(subject.inputs, advice.program.input_types, strict=True))
+    types = {path: type for path, type in found.types.items() if isinstance(type, ArrayType)}
+    each = subject.microbatches > 1
+    try:
+        report = again({path: slice_of(type) if each and path not in active else type for path, type in types.items()})
+        if report.verdict != "ok" or report.source is None:
+            return f"at these PartitionSpecs your function is {report.verdict}"
+        price = priced(report.source.program, subject.meshes, advice.wrt)
+    except Exception as error:  # noqa: BLE001  # somebody else's code, traced by somebody else's
+        said = " ".join(str(error).partition("\n---")[0].split())[:200]
+        return f"at these PartitionSpecs your function cannot be traced: {type(error).__name__}: {said}"
+    casts = sum(moving(own[path], type, subject.meshes[0], path in active) for path, type in types.items())
+    total = price.wire * subject.microbatches + casts
+    same = "as priced" if abs(total - advice.after.wire) <= 1e-6 * max(total, 1) else f"NOT {advice.after.wire:,.0f}"
+    return f"your function, traced at these PartitionSpecs: {total:,.0f} bytes on the wire in all, {same}"
+
+
+def slice_of(type: ArrayType) -> ArrayType:
+    """The type of what one microbatch takes of an input."""
+    found = slice_type(type)
+    assert isinstance(found, ArrayType)
+    return found
 
 
 def _compiled(found: Proposal, original: Original) -> str:

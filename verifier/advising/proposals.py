@@ -12,7 +12,7 @@ from calculus.meshes import Mesh
 from calculus.repairs import priced
 from calculus.types import ArrayType, Type
 from verifier.advising.advice import Advice, Price
-from verifier.advising.rewriting import Asked, Cast
+from verifier.advising.rewriting import Asked, Cast, Widened
 from verifier.advising.subjects import Subject
 from verifier.explaining.entries import plain
 from verifier.report import count
@@ -24,11 +24,12 @@ MOST: Final = 20
 @dataclass(slots=True)
 class Checks:
     """What became of a proposal elsewhere, in words; empty where nobody was asked. equal: by the executor. jax: by
-    JAX. compiled: by XLA."""
+    JAX. compiled: by XLA. own: by JAX, which traced the author's function at the new types."""
 
     equal: str = ""
     jax: str = ""
     compiled: str = ""
+    own: str = ""
     failed: bool = False
 
 
@@ -45,11 +46,16 @@ class Proposal:
     @property
     def inputs(self) -> dict[str, str]:
         """The PartitionSpec of each input that gets another, by its path."""
+        return {path: spec(type) for path, type in self.types.items()}
+
+    @property
+    def types(self) -> dict[str, Type | None]:
+        """The type of each input that gets another, by its path."""
         names = dict(zip(self.advice.program.inputs, self.subject.inputs, strict=True))
         found: dict[str, Type | None] = {}
         for _, made in self.advice.steps:
             found.update(made.inputs)
-        return {names.get(name, name): spec(type) for name, type in found.items()}
+        return {names.get(name, name): type for name, type in found.items()}
 
     @property
     def casts(self) -> list[tuple[str, Cast]]:
@@ -65,6 +71,11 @@ class Proposal:
     def asked(self) -> list[tuple[str, Asked]]:
         """The results that are to be asked for otherwise."""
         return [(axis, one) for axis, made in self.advice.steps for one in made.asked]
+
+    @property
+    def widened(self) -> list[tuple[str, Widened]]:
+        """The equations whose operands are broadcast first."""
+        return [(axis, one) for axis, made in self.advice.steps for one in made.widened]
 
     def label(self, cast: Cast) -> str:
         """What a value that is cast is called: by its path, its name in the text, or by what uses it."""
@@ -106,7 +117,7 @@ class Proposal:
         yield from _table("after", after, self.subject)
         yield from _each(after, self.subject)
         yield f"  checked: typed again, and priced{' with the backward pass that is derived' if advice.wrt else ''}"
-        for said in (self.checks.equal, self.checks.jax, self.checks.compiled):
+        for said in (self.checks.equal, self.checks.jax, self.checks.own, self.checks.compiled):
             if said:
                 yield f"           {said}"
 
@@ -126,7 +137,7 @@ class Proposal:
                 )
             if len(pairs) > MOST:
                 yield f"    and {len(pairs) - MOST} more: --json lists all"
-        widened = [(axis, one) for axis, made in self.advice.steps for one in made.widened]
+        widened = self.widened
         if widened:
             yield "  broadcast, then reshard: JAX does not take a reduced operand beside a sharded one (XLA fuses it)"
         for _, use in widened[:MOST]:
@@ -139,10 +150,9 @@ class Proposal:
         if self.asked:
             yield "  targets"
         for _, one in self.asked[:MOST]:
-            yield (
-                f"    {self.subject.where(one.equation.line)}: {one.equation.primitive}(..., out_sharding="
-                f"{spec(one.after)})  # {one.after} instead of {one.before}"
-            )
+            where, name = self.subject.where(one.equation.line), one.equation.primitive
+            call = "jax.reshard(..., " if name == "reshard" else f"{name}(..., out_sharding="
+            yield f"    {where}: {call}{spec(one.after)})  # {one.after} instead of {one.before}"
         if len(self.asked) > MOST:
             yield f"    and {len(self.asked) - MOST} more: --json lists all"
 
@@ -193,7 +203,10 @@ class Proposal:
             ],
             "with_all_that_is_sound": None if advice.ideal is None else plain(advice.ideal),
             "specs_alone": None if self.plain is None else self.plain.data(),
-            "checks": {"equal": self.checks.equal, "jax": self.checks.jax, "compiled": self.checks.compiled},
+            "checks": {
+                "equal": self.checks.equal, "jax": self.checks.jax, "own": self.checks.own,
+                "compiled": self.checks.compiled,
+            },
             "program": print_document(advice.document) if advice.better else "",
         }  # fmt: skip
 

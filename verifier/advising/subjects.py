@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from calculus.checking import Checker
 from calculus.linearization import differentiable
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from verifier.functions import FunctionReport
 
 
+Again: TypeAlias = "Callable[[Mapping[str, ArrayType]], FunctionReport]"
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """name: as it was asked for. program: well typed. inputs: what people call its inputs, constants aside. wrt: those
     that it is differentiated in; none where it is a whole step. where: the words for an equation's place.
-    named: whether values have names that people see. microbatches: how often it is run, in a loop around it."""
+    named: whether values have names that people see. microbatches: how often it is run, in a loop around it.
+    again: traces the function of its author at other types of its inputs; raises what JAX raises."""
 
     name: str
     program: Program
@@ -33,6 +37,7 @@ class Subject:
     where: Callable[[int], str]
     named: bool = True
     microbatches: int = 1
+    again: Again | None = None
 
     def results(self, program: Program) -> tuple[Type, ...]:
         """The types of a program's results."""
@@ -70,7 +75,8 @@ def of_text(
 
 
 def of_function(
-    name: str, report: FunctionReport, wrt: Sequence[int | str] | None, step: bool, microbatches: int
+    name: str, report: FunctionReport, wrt: Sequence[int | str] | None, step: bool, microbatches: int,
+    again: Again | None = None,
 ) -> Subject:  # fmt: skip
     """Of a function whose report is `ok`: differentiated as `FunctionReport.backward` does it, where its result is one
     floating number or inputs are named. Raises `UnknownInput`."""
@@ -88,7 +94,7 @@ def of_function(
         user = source.lines.at(line)[0].user if line > 0 else None
         return str(user) if user is not None else "at the end" if not line else "inside a library"
 
-    return Subject(name, program, source.meshes, source.inputs, tuple(positions), where, False, microbatches)
+    return Subject(name, program, source.meshes, source.inputs, tuple(positions), where, False, microbatches, again)
 
 
 def is_loss(types: Sequence[object]) -> bool:

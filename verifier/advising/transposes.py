@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from calculus.cotangents import cotangent_state
 from calculus.types import ArrayType
+from verifier.advising.choices import CASTS
 from verifier.advising.network import Network, Node, Room, Step, steps
 from verifier.advising.solving import Model
 
@@ -38,31 +40,38 @@ def bound(network: Network) -> None:
 
 
 def _bind(model: Model, axis: str, pair: Transpose) -> None:
-    row: dict[int, float] = {}
-    for cell, one in pair.forward.cells:
-        type = cell.operands[pair.operand]
-        if isinstance(type, ArrayType) and axis in type.reduced:
-            row[one] = 1.0
-    for cell, one in pair.backward.cells:
-        (type,) = cell.results
-        if isinstance(type, ArrayType) and axis in type.unreduced:
-            row[one] = -1.0
-    if row:
-        model.row(row, 0.0, 0.0)
+    """One row for each state of the operand: it is used so, exactly if the gradient is in the cotangent state. What the
+    program that was handed in does not keep to is no transpose of JAX's, and stays out."""
+    operand, result = pair.forward.operands[pair.operand], pair.backward.results[0]
+    for state in CASTS:
+        wanted = cotangent_state(state)
+        if (_state(operand and operand.type, axis) == state) != (_state(result.type, axis) == wanted):
+            continue
+        row = {one: 1.0 for cell, one in pair.forward.cells if _state(cell.operands[pair.operand], axis) == state}
+        row |= {one: -1.0 for cell, one in pair.backward.cells if _state(cell.results[0], axis) == wanted}
+        if row:
+            model.row(row, 0.0, 0.0)
     pair.backward.follows = True
     for _, one in pair.backward.cells:
         model.weights[one] = 0.0
 
 
+def _state(type: object, axis: str) -> str:
+    return type.state(axis) if isinstance(type, ArrayType) else ""
+
+
 def transposes(network: Network) -> Iterator[Transpose]:
-    """Each contraction that is the transpose of an earlier one, with that."""
+    """Each contraction that is the transpose of an earlier one, with that. Where several are alike (queries, keys and
+    values of one array), transposition went through them backwards: the last of them has the first transpose."""
     origin: dict[Node, Node] = {}
     products: list[Step] = []
     _walk(network.root, origin, products)
     earlier: dict[Node, list[tuple[Step, int]]] = {}
+    taken: set[tuple[Step, int]] = set()
     for step in products:
-        found = next(_forward(step, origin, earlier), None)
+        found = next((one for one in _forward(step, origin, earlier) if one[:2] not in taken), None)
         if found is not None:
+            taken.add(found[:2])
             yield found
         for index, node in enumerate(step.operands):
             if node is not None:
@@ -101,7 +110,7 @@ def _forward(
         if node is None:
             continue
         contracted, batch, kept = _dims(step, shared)
-        for other, position in earlier.get(_first(node, origin), ()):
+        for other, position in reversed(earlier.get(_first(node, origin), [])):
             theirs = _dims(other, position)
             if contracted != theirs[2] or batch != theirs[1] or kept != theirs[0]:
                 continue

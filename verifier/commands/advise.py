@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from calculus.meshes import Mesh
 from calculus.refusals import Refused
+from calculus.types import ArrayType
 from verifier.commands.console import Misused, say
 from verifier.commands.options import json_option, load_rules, mesh_option, wrt_option
 
 if TYPE_CHECKING:
     from verifier.advising.proposals import Proposal
     from verifier.advising.subjects import Subject
+    from verifier.functions import FunctionReport
 
 
 @click.command()
@@ -125,10 +128,22 @@ def _subject(
     try:
         if isinstance(report, FunctionReport):
             asked = None if names is None else [int(name) if name.isdecimal() else name for name in names]
-            return of_function(target, report, asked, step, microbatches)
+            mesh = str(meshes[0]) if meshes else None
+            return of_function(target, report, asked, step, microbatches, lambda types: _again(target, mesh, types))
         return of_text(target, text, meshes, names, step, microbatches)
     except UnknownInput as error:
         raise click.BadParameter(str(error), ctx, param_hint="--wrt") from error
+
+
+def _again(target: str, mesh: str | None, types: Mapping[str, ArrayType]) -> FunctionReport:
+    """The report on the author's function at other types of its inputs."""
+    from verifier.factories import made_by
+    from verifier.functions import check
+    from verifier.with_jax.advising import placed_as
+
+    function, args, kwargs = made_by(target)
+    args, kwargs = placed_as(function, args, kwargs, types)
+    return check(function, *args, mesh=mesh, **kwargs)
 
 
 def _proposal(subject: Subject, axes: list[str], any_jax: bool, confirm: bool, show: object) -> Proposal:

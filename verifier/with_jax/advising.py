@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from verifier.compiled.agreement import Compared, compared
 from verifier.compiled.targets import CPU, target
 from verifier.with_jax import meshes
 from verifier.with_jax.compiling import mesh_on, trace_on
+from verifier.with_jax.names import leaves
 from verifier.with_jax.probe import of_aval, struct
 from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.running import callable_of, inputs_of
@@ -88,3 +89,21 @@ def made_by(found: Compared) -> int:
     (stage,) = found.stages.values()
     moved = {id(one): one for one in (*(one for pair in stage.pairs for one in pair.moved), *stage.moved)}
     return sum(prod(times or 1 for times in one.loops) for one in moved.values())
+
+
+def placed_as(
+    f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], types: Mapping[str, ArrayType]
+) -> tuple[Any, Any]:
+    """A call's arguments, with those at these paths as their types say. Raises `KeyError` for a path that is none."""
+    known = leaves(f, args, kwargs)
+    values, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+    left = dict(types)
+    for place, leaf in enumerate(known):
+        type_ = left.pop(leaf.path, None)
+        if type_ is not None:
+            mesh = leaf.value.sharding.mesh
+            values[place] = struct(type_, getattr(mesh, "abstract_mesh", mesh))
+    if left:
+        raise KeyError(next(iter(left)))
+    made: tuple[Any, Any] = jax.tree.unflatten(tree, values)
+    return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -193,3 +194,17 @@ def test_tensor_parallel_layers_reduce_what_several_weights_give_once() -> None:
         [one for one in price.charges if one.collective.axes == ("model",)] for price in (found.before, found.after)
     ]
     assert len(over[0]) - len(over[1]) == 6
+
+
+def test_what_is_gathered_is_gathered_as_reduced() -> None:
+    """A step with fully sharded weights, and its gradient in it: each of the 16 weights is gathered by a reshard, as
+    replicated, so that its gradient is summed whole, and then sliced. Gathered as reduced, it is scattered: half."""
+    found = advise(text("llama_fsdp_grad_unroll2"), parse_meshes("data=4,model=2"), (), ["data"], plain=True)
+    ((_, made),) = found.steps
+    assert [(one.equation.primitive, one.after.reduced) for one in made.asked] == [("reshard", ("data",))] * 16  # type: ignore[union-attr]
+    kinds = Counter(one.collective.kind for one in found.after.charges)
+    assert kinds["reduce-scatter"] == kinds["all-gather"] == 16
+    gathered = sum(
+        float(one.collective.wire or 0) for one in found.after.charges if one.collective.kind == "all-gather"
+    )
+    assert found.before.wire - found.after.wire == gathered  # an all-reduce is a reduce-scatter and a gather

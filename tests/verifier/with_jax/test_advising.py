@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -11,11 +12,14 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import verifier
+from calculus.types import ArrayType
 from grammar.meshes import parse_meshes
 from tests.verifier.advising.test_advise_command import STEP
 from verifier.advising.making import propose
 from verifier.advising.proposals import Proposal
 from verifier.advising.subjects import of_function, of_text
+from verifier.functions import FunctionReport
+from verifier.with_jax.advising import placed_as
 
 NEWER = jax.__version_info__ >= (0, 12)
 MESH = AbstractMesh((8,), ("data",), axis_types=(AxisType.Explicit,))
@@ -44,7 +48,12 @@ def block() -> Proposal:
         return found
 
     x = jax.ShapeDtypeStruct((64, 16), jnp.float32, sharding=NamedSharding(MESH, P("data", None)))
-    subject = of_function("block", verifier.check(loss, params, x), None, False, BATCHES)
+
+    def again(types: Mapping[str, ArrayType]) -> FunctionReport:
+        args, _ = placed_as(loss, (params, x), {}, types)
+        return verifier.check(loss, *args)
+
+    subject = of_function("block", verifier.check(loss, params, x), None, False, BATCHES, again)
     return propose(subject, confirm=True)
 
 
@@ -71,7 +80,7 @@ def test_written_anew_inside_all_are(block: Proposal) -> None:
     """Broadcast first, then resharded: nothing of a gradient is left in the loop."""
     assert len(block.inputs) == 6
     assert sum(one.equation.primitive == "dot_general" for one in block.advice.after.charges) == 0
-    assert len(block.advice.steps[0][1].widened) == 4
+    assert len(block.widened) == 4
 
 
 @pytest.mark.skipif(not NEWER, reason="what the older release takes is another list")
@@ -83,6 +92,17 @@ def test_everybody_agrees(block: Proposal) -> None:
         assert one.checks.jax == f"JAX {jax.__version__} takes it, and its gradient"
         before, after = one.advice.before.runs, one.advice.after.runs
         assert one.checks.compiled == f"compiled by XLA for CPU: {before} collectives before, {after} after"
+
+
+@pytest.mark.skipif(not NEWER, reason="what the older release takes is another list")
+def test_specs_alone_are_enough_for_the_block_as_it_is(block: Proposal) -> None:
+    """The author's function, traced by JAX with nothing changed but the specs of its parameters, costs what is said: of
+    8 devices, 4 times 2 * 7/8 of what is left inside, and once 2 * 7/8 of the kernels."""
+    assert block.plain is not None
+    inside, kernels = (16 + 32 + 16 + 16 + 1) * 4, 2 * 16 * 32 * 4
+    total = round(2 * 7 / 8 * (BATCHES * inside + kernels))
+    said = f"your function, traced at these PartitionSpecs: {total:,} bytes on the wire in all, as priced"
+    assert block.plain.checks.own == said
 
 
 @pytest.mark.skipif(not NEWER, reason="the printed program has primitives that the older release has not")
