@@ -53,7 +53,8 @@ class Price:
 class Advice:
     """before, after: the programs, and their prices. steps: what was
     rewritten for each axis. expected: the price that the solver saw, for each. refused: the cells that would make it
-    cheaper, and that somebody else does not take. ideal: the wire bytes that it could have with those."""
+    cheaper, and that somebody else does not take. ideal: the wire bytes that it could have with those. proved: whether
+    the solver is done, so that nothing is cheaper among what it was asked about."""
 
     program: Program
     changed: Program
@@ -64,6 +65,7 @@ class Advice:
     expected: list[float] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     ideal: float | None = None
+    proved: bool = True
 
     @property
     def better(self) -> bool:
@@ -107,13 +109,14 @@ def priced(program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = ()) ->
 
 def advise(
     program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = (), axes: Sequence[str] = (),
-    taken: Taken | None = None, plain: bool = False, seconds: float = SECONDS,
+    taken: Taken | None = None, plain: bool = False, cut: bool = True, seconds: float = SECONDS,
     show: Callable[[str], None] = lambda what: None,
 ) -> Advice:  # fmt: skip
     """A cheaper program, one axis after the other. wrt: the inputs (constants aside) that it is differentiated in; none
     where the program is a whole step. axes: those to change; by default all that are explicit. taken: who else has a
-    say. plain: whether only inputs, accumulators and results get other types, and all else those that follow. Raises
-    `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the solver raises."""
+    say. plain: whether only inputs, accumulators and results get other types, and all else those that follow. cut: see
+    `Network`. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the
+    solver raises."""
     checker = Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -125,7 +128,7 @@ def advise(
     wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
     for axis in wanted:
         if any(axis in one.collective.axes for one in found.after.charges):
-            _along(found, axis, meshes, taken, plain, seconds, show)
+            _along(found, axis, meshes, taken, plain, cut, seconds, show)
     return found
 
 
@@ -136,11 +139,12 @@ def further(first: Advice, then: Advice) -> Advice:
     return Advice(
         first.program, then.changed, first.before, then.after, first.wrt, [*first.steps, *then.steps],
         [*first.expected, *then.expected], list(refused.values()), min(ideal) if ideal else None,
+        then.proved,
     )  # fmt: skip
 
 
 def _along(
-    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, seconds: float,
+    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool, seconds: float,
     show: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Change a program along one axis, if that saves anything."""
@@ -149,10 +153,11 @@ def _along(
     unwanted: dict[str, Refusal] = {}
     for again in range(ROUNDS):
         show(f"along {axis}: which types values may have" + (f", without what was refused, {again}" if again else ""))
-        network = Network(found.changed, cells, found.wrt, cut=True, plain=plain)
+        network = Network(found.changed, cells, found.wrt, cut, plain)
         bound(network)
         show(f"along {axis}: solving for {len(network.model.prices):,} variables")
         values = network.model.solved(seconds, found.after.wire)
+        found.proved = found.proved and network.model.proved
         if values is None:
             break
         made = rewritten(network, values)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from calculus.loops import slice_type
 from calculus.programs import Program
@@ -13,6 +15,9 @@ from verifier.advising.equality import NotRun, Original
 from verifier.advising.proposals import Checks, Proposal
 from verifier.advising.subjects import Again, Subject
 from verifier.advising.taken import Taken
+
+SECONDS: Final = 25.0
+"""How long is thought about one program, by the clock: what is found until then is what is proposed."""
 
 
 def propose(
@@ -27,8 +32,14 @@ def propose(
 
         mesh = subject.meshes[0]
         taken = Taken(lambda program, wrt: says(program, mesh, subject.results(program), wrt))
+    started = time.monotonic()
     plain = advise(subject.program, subject.meshes, subject.wrt, axes, taken, plain=True, show=show)
-    best = further(plain, advise(plain.changed, subject.meshes, subject.wrt, axes, taken, show=show))
+    best = plain
+    for cut in (False, True):  # the first is quick, and finds most
+        left = SECONDS - (time.monotonic() - started)
+        if left > 0:
+            more = advise(best.changed, subject.meshes, subject.wrt, axes, taken, cut=cut, seconds=left / 2, show=show)
+            best = further(best, more)
     changed = [axis for axis, _ in best.steps]
     original = Original(best.program, subject.meshes, subject.wrt, changed)
     found = Proposal(subject, plain if plain.after.wire <= best.after.wire else best)

@@ -116,6 +116,8 @@ class Proposal:
         yield from _table("before", before, self.subject)
         yield from _table("after", after, self.subject)
         yield from _each(after, self.subject)
+        if not advice.proved:
+            yield "  the solver had no time left: there may be something cheaper (--axes asks about fewer)"
         yield f"  checked: typed again, and priced{' with the backward pass that is derived' if advice.wrt else ''}"
         for said in (self.checks.equal, self.checks.jax, self.checks.own, self.checks.compiled):
             if said:
@@ -178,6 +180,7 @@ class Proposal:
             "mesh": str(mesh),
             "differentiated": [self.subject.inputs[at] for at in advice.wrt],
             "better": advice.better,
+            "proved": advice.proved,
             "before": _price(advice.before, self.subject),
             "after": _price(advice.after, self.subject),
             "inputs": self.inputs,

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SURE: Final = 1e-9
+"""By how much the price may differ, relative to itself, where weights are compared."""
+
+NEAR: Final = 1e-4
 """By how much, relative to the price, an answer may be dearer than the best."""
+
+TIDY: Final = 0.01
+"""By how much, relative to the weight, an answer may be more to write than the least."""
 
 
 class NoSolver(ImportError):
@@ -22,12 +28,13 @@ class Unsolved(Exception):
 @dataclass(slots=True)
 class Model:
     """Variables between 0 and 1, numbered in order, each with a price, and a weight that counts where prices tie; and
-    rows `lower <= sum of coefficient * variable <= upper`."""
+    rows `lower <= sum of coefficient * variable <= upper`. proved: whether the last answer is known to be the best."""
 
     prices: list[float] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
     integral: list[bool] = field(default_factory=list)
     rows: list[tuple[Mapping[int, float], float, float]] = field(default_factory=list)
+    proved: bool = True
 
     def variable(self, price: float = 0.0, weight: float = 0.0, integral: bool = True) -> int:
         """A new variable."""
@@ -46,19 +53,20 @@ class Model:
         `NoSolver`."""
         scale = max(map(abs, self.prices), default=0.0) or 1.0
         prices = [price / scale for price in self.prices]
-        first = _milp(self, prices, None, seconds)
+        first, self.proved = _milp(self, prices, None, seconds, NEAR)
         best = sum(price * value for price, value in zip(prices, first, strict=True))
         if best * scale >= enough * (1 - SURE):
             return None
         try:
-            return _milp(self, self.weights, (prices, best + SURE * max(best, 1.0)), seconds / 2)
+            return _milp(self, self.weights, (prices, best + SURE * max(best, 1.0)), seconds / 2, TIDY)[0]
         except Unsolved:
             return first
 
 
 def _milp(
-    model: Model, objective: Sequence[float], bound: tuple[Sequence[float], float] | None, seconds: float
-) -> list[float]:
+    model: Model, objective: Sequence[float], bound: tuple[Sequence[float], float] | None, seconds: float,
+    gap: float,
+) -> tuple[list[float], bool]:  # fmt: skip
     try:
         import numpy as np
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -90,8 +98,8 @@ def _milp(
         integrality=np.asarray(model.integral, dtype=int),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(matrix, np.asarray(lower), np.asarray(upper)),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        options={"time_limit": seconds, "mip_rel_gap": gap},
     )
     if found.x is None:
         raise Unsolved(str(found.message))
-    return [float(value) for value in found.x]
+    return [float(value) for value in found.x], found.status == 0

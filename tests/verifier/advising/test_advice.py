@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pytest
 
 from calculus.checking import Checker
+from calculus.naming import tidy
 from calculus.programs import NO_PARAMETERS, Equation, Program
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Type
@@ -22,7 +23,9 @@ from grammar.print import print_document
 from grammar.read import read
 from verifier.advising.advice import Advice, advise, priced
 from verifier.advising.choices import choices
+from verifier.advising.equality import NotRun, Original
 from verifier.advising.microbatches import repeated
+from verifier.advising.resizing import resized
 
 Types: TypeAlias = "dict[str, Type | None]"
 CORPUS = Path(__file__).parents[2] / "golden" / "corpus"
@@ -208,3 +211,24 @@ def test_what_is_gathered_is_gathered_as_reduced() -> None:
         float(one.collective.wire or 0) for one in found.after.charges if one.collective.kind == "all-gather"
     )
     assert found.before.wire - found.after.wire == gathered  # an all-reduce is a reduce-scatter and a gather
+
+
+def test_another_program_is_not_equal() -> None:
+    """The check of a proposal can fail: of another function, and of another gradient alone."""
+    program = read(LOSSES["a weight that is scaled first"]).program
+    other = read(LOSSES["a weight that is scaled first"].replace("2.0", "3.0")).program
+    original = Original(program, parse_meshes("X=4"), (1,), ["X"])
+    assert original.difference(program) == ""
+    assert "whole" in original.difference(other)
+    large = read("{ lambda ; a:f32[2048,1024]. let b:f32[2048,1024] = neg a in (b,) }").program
+    with pytest.raises(NotRun, match="too large"):
+        Original(large, parse_meshes("X=2"), (), ["X"]).difference(large)
+
+
+def test_a_program_on_a_mesh_of_other_sizes_says_so_everywhere() -> None:
+    """What a parameter prints of the mesh, in bodies too."""
+    program = text("llama_dp_fwd_unroll2")
+    small = resized(program, {"data": 2, "model": 1})
+    printed = print_document(tidy(small))
+    assert "Mesh('data': 2, 'model': 1" in printed
+    assert "'data': 4" not in printed
