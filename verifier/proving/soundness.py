@@ -142,7 +142,7 @@ def _of_cut(here: Setting) -> tuple[list[Query], tuple[str, ...]]:
     whole = here.computed([here.array(position, f"x{position}", False) for position in count], False)
     local = here.computed([here.array(position, _named(here, position), True) for position in count], True)
     if isinstance(result, tuple):
-        return _compared(here, local, whole, "an element of a block"), ("lemma.in-range", "lemma.alike")
+        return _compared(here, local, whole, "an element of a block"), ("lemma.in-range", "sums.owner", "lemma.alike")
     if not (isinstance(local, Fold) and isinstance(whole, Fold) and here.cut in local.over):
         return [Query("what is cut is folded", (), FALSE)], ()
     if PENDING.get(local.monoid) != result or local.monoid != whole.monoid:
@@ -151,13 +151,13 @@ def _of_cut(here: Setting) -> tuple[list[Query], tuple[str, ...]]:
         Query("each element that is folded", (), here.terms.same(_each(here, local, True), _each(here, whole, False)))
     ]
     if local.start is None:
-        return queries, ("lemma.blocks", "lemma.in-range")
+        return queries, ("lemma.blocks", "lemma.in-range", "sums.owner")
     start = here.scheme.accumulator
     pending = start is not None and given[start] == result
     copies = start is not None and given[start] == "C" and result in KIND
     if not (pending or copies):
         return [Query("what it starts from counts once", (), FALSE)], ()
-    return queries, ("lemma.blocks", "lemma.pieces", "lemma.in-range")
+    return queries, ("lemma.blocks", "lemma.pieces", "lemma.in-range", "sums.owner")
 
 
 def _named(here: Setting, position: int) -> str:

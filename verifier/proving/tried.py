@@ -12,7 +12,7 @@ import numpy as np
 
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
-from verifier.proving.judgments import Judgment, of_declaration, of_dims
+from verifier.proving.judgments import Judgment, of_declaration, of_dims, word
 from verifier.proving.obligations import TESTED, Obligation
 from verifier.samples import Sample, samples
 from verifier.trials.cases import runs
@@ -81,9 +81,7 @@ def _refused(primitive: Primitive, sample: Sample) -> str:
 
 def said_of(state: DimState) -> str:
     """A state of dims in words."""
-    if isinstance(state, tuple):
-        return f"sharded on dim {state[1]}"
-    return {"C": "copy", "U": "unreduced", "Umax": "unreduced max", "Umin": "unreduced min"}[state]
+    return f"sharded on dim {state[1]}" if isinstance(state, tuple) else word(state)
 
 
 def unsound_unrefuted(primitive: Primitive, sample: Sample) -> tuple[int, list[str]]:
