@@ -14,22 +14,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-from calculus.effects import EFFECTFUL
 from calculus.linearization import differentiable
 from calculus.loops import scan_parts, slice_type, stacked
 from calculus.primitives import TABLE
-from calculus.programs import Atom, Equation, Literal, Program, Value, bodies
+from calculus.programs import Atom, Equation, Literal, Program, Value
 from calculus.types import ArrayType, Type
 from calculus.uses import Operand
 from verifier.advising.cells import Cell, Cells, Kinds, same_types
 from verifier.advising.choices import moving
 from verifier.advising.solving import Model
-
-CALLS: Final = frozenset({"jit", "closed_call", "core_call", "remat2", "checkpoint"})
-"""Forms that give their operands to a body, and back what it gives."""
-
-REMADE: Final = frozenset({"remat2", "checkpoint"})
-"""Those of them whose body the backward pass runs again."""
+from verifier.advising.tangents import REMADE, Flow, alive, body_of, branches_of
 
 MOST_STEPS: Final = 30_000
 """The most equations, counted at every place that they are called from."""
@@ -65,14 +59,16 @@ class Node:
 @dataclass(slots=True, eq=False)
 class Step:
     """An equation at one place. operands, results: their nodes, a literal's `None`. cells: with the variable of each.
-    inner: the body that it calls. Of a loop, of length `length`, `held` operands are constants, and it carries the
-    `carried` next ones. follows: whether the result's type is not for its author to say: it follows from another."""
+    inner: the body that it calls. branches: those of which it runs one, on all operands but the first. Of a loop, of
+    length `length`, `held` operands are constants, and it carries the `carried` next ones. follows: whether the
+    result's type is not for its author to say: it follows from another."""
 
     equation: Equation
     operands: list[Node | None]
     results: list[Node]
     cells: list[tuple[Cell, int]] = field(default_factory=list)
     inner: Room | None = None
+    branches: list[Room] = field(default_factory=list)
     follows: bool = False
     held: int = 0
     carried: int = 0
@@ -117,7 +113,7 @@ class Network:
         self.steps = 0
         self._depth = 0
         self._beside: dict[int, frozenset[str]] = {}
-        self._flows: dict[tuple[int, tuple[bool, ...]], tuple[list[bool], dict[str, bool]]] = {}
+        self.flow = Flow()
         names = (*program.constants, *program.inputs)
         types = (*program.constant_types, *program.input_types)
         flowing = [index - len(program.constants) in wrt for index in range(len(names))]
@@ -180,7 +176,7 @@ class Network:
     def room(self, program: Program, inputs: Sequence[Node], times: int, again: int) -> Room:
         """A body at one place. again: how often its forward pass runs each time."""
         env: dict[str, Node] = {node.name: node for node in inputs}
-        _, flows = self.flow(program, tuple(node.active for node in inputs))
+        _, flows = self.flow.of(program, tuple(node.active for node in inputs))
         live = alive(program)
         beside = self.beside(program) if self.cut else frozenset()
         room = Room(program, list(inputs), [], [])
@@ -203,6 +199,9 @@ class Network:
         inner = body_of(equation)
         if inner is not None:
             return self.called(equation, operands, inner, flows, times, again, beside)
+        branches = branches_of(equation)
+        if branches:
+            return self.branched(equation, operands, branches, flows, times, again, beside)
         known = equation.primitive in TABLE or equation.primitive == "reshard"
         pinned = not known or equation.cell is not None or any(not isinstance(one, ArrayType) for one in equation.types)
         cells: list[Cell] = []
@@ -247,6 +246,47 @@ class Network:
                 self.model.row(row, 0.0, 0.0)
         return step
 
+    def branched(
+        self, equation: Equation, operands: list[Node | None], branches: Sequence[Program], flows: dict[str, bool],
+        times: int, again: int, beside: AbstractSet[str],
+    ) -> Step:  # fmt: skip
+        """An equation that runs one of several bodies: every result is there in its type whichever it is."""
+        results = [
+            self.node(name, type, times, flows.get(name, False), cut=name in beside)
+            for name, type in zip(equation.binders, equation.types, strict=True)
+        ]
+        step = Step(equation, operands, results)
+        for program in branches:
+            flags = self.flow.of(program, tuple(node is not None and node.active for node in operands[1:]))[1]
+            met = self.beside(program) if self.cut else frozenset()
+            self._depth += 1
+            inputs = [
+                self.node(name, type, times, flags.get(name, False), cut=name in met)
+                for name, type in zip(program.inputs, program.input_types, strict=True)
+            ]
+            room = self.room(program, inputs, times, again)
+            self._depth -= 1
+            step.branches.append(room)
+            for node, inside, alike in zip(operands[1:], inputs, step.branches[0].inputs, strict=True):
+                for type, made in inside.made.items():
+                    self.handed(made, node, type, inside.type)
+                    if alike is not inside:  # all branches are given the same operands
+                        twins = {one: -1.0 for own, one in alike.made.items() if same_types(own, type)}
+                        self.model.row({made: 1.0, **twins}, 0.0, 0.0)
+            for node, output in zip(results, room.outputs, strict=True):
+                for type, made in node.made.items():
+                    self.handed(made, output, type, node.type)
+        if operands[0] is not None:
+            self.model.row({self.there(operands[0], operands[0].type): 1.0}, 1.0, 1.0)
+        return step
+
+    def handed(self, made: int, node: Node | None, type: Type | None, own: Type | None) -> None:
+        """Where a value is made in a type, it is because another one is there in it; a number is in its own."""
+        if node is not None:
+            self.needs([made], node, type)
+        elif type is not own:
+            self.model.row({made: 1.0}, 0.0, 0.0)
+
     def called(
         self, equation: Equation, operands: list[Node | None], inner: Program, flows: dict[str, bool], times: int,
         again: int, beside: AbstractSet[str],
@@ -260,8 +300,9 @@ class Network:
         if equation.primitive in REMADE:
             again = again + 1
         within = times * runs
-        given = self.flow(
-            inner, self._grown(equation, inner, [node is not None and node.active for node in operands], held, carried)
+        given = self.flow.of(
+            inner,
+            self.flow.grown(equation, inner, [node is not None and node.active for node in operands], held, carried),
         )[1]
         self._depth += 1
         met = self.beside(inner) if self.cut else frozenset()
@@ -319,74 +360,11 @@ class Network:
     def _is_cut(self, type: Type | None) -> bool:
         return isinstance(type, ArrayType) and type.state(self.cells.axis) == "S"
 
-    def flow(self, program: Program, flags: tuple[bool, ...]) -> tuple[list[bool], dict[str, bool]]:
-        """Which results of a body have a tangent where these inputs (constants first) have, and which names."""
-        key = (id(program), flags)
-        found = self._flows.get(key)
-        if found is None:
-            names = dict(zip((*program.constants, *program.inputs), flags, strict=True))
-            for equation in program.equations:
-                given = [not isinstance(atom, Literal) and names[atom] for atom in equation.inputs]
-                after = [any(given)] * len(equation.binders)
-                inner = body_of(equation)
-                if inner is not None and any(given):
-                    held, carried = 0, 0
-                    if equation.primitive == "scan":
-                        held, carried = scan_parts(equation.parameters, len(given), len(after))
-                    after = self.flow(inner, self._grown(equation, inner, given, held, carried))[0]
-                for name, type, flows in zip(equation.binders, equation.types, after, strict=True):
-                    names[name] = flows and type is not None and differentiable(type)
-            outputs = [not isinstance(atom, Literal) and names[atom] for atom in program.outputs]
-            found = self._flows[key] = outputs, names
-        return found
-
-    def _grown(
-        self, equation: Equation, inner: Program, given: Sequence[bool], held: int, carried: int
-    ) -> tuple[bool, ...]:
-        flags = list(given)
-        while equation.primitive == "scan":
-            after = self.flow(inner, tuple(flags))[0]
-            grown = [flag or (held <= at < held + carried and after[at - held]) for at, flag in enumerate(flags)]
-            if grown == flags:
-                break
-            flags = grown
-        return tuple(flags)
-
 
 def steps(room: Room) -> Iterator[Step]:
     """Every step of a body, those of the bodies in it too."""
     for step in room.steps:
         yield step
-        if step.inner is not None:
-            yield from steps(step.inner)
-
-
-def body_of(equation: Equation) -> Program | None:
-    """The body of an equation that is gone into: of a plain call, or a scan; `None` where there is none."""
-    if equation.primitive not in CALLS and equation.primitive != "scan":
-        return None
-    rows = equation.parameters
-    if any(rows.get(name) is not None and _asks(rows[name]) for name in ("in_shardings", "out_shardings")):
-        return None
-    found = [program for _, program in bodies(rows)]
-    if len(found) != 1 or found[0].constants or len(found[0].inputs) != len(equation.inputs):
-        return None
-    if None in found[0].input_types:
-        return None
-    return found[0]
-
-
-def _asks(value: object) -> bool:
-    return isinstance(value, tuple) and any("Unspecified" not in str(one) and one is not None for one in value)
-
-
-def alive(program: Program) -> set[int]:
-    """The equations that some result of a body needs."""
-    needed: set[Atom] = set(program.outputs)
-    found: set[int] = set()
-    for index in range(len(program.equations) - 1, -1, -1):
-        equation = program.equations[index]
-        if not needed.isdisjoint(equation.binders) or equation.primitive in EFFECTFUL or not equation.binders:
-            found.add(index)
-            needed.update(equation.inputs)
-    return found
+        for inner in (step.inner, *step.branches):
+            if inner is not None:
+                yield from steps(inner)

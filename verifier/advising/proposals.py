@@ -200,6 +200,16 @@ class Proposal:
                 }
                 for axis, one in self.asked
             ],
+            "broadcasts": [
+                {
+                    "axis": axis, "where": self.subject.where(use.equation.line), "line": use.equation.line,
+                    "primitive": use.equation.primitive, "operand": index, "broadcast": str(wide.whole),
+                    "to": str(wide.cut), "spec": spec(wide.cut),
+                }
+                for axis, use in self.widened
+                for index, wide in enumerate(use.wide)
+                if wide is not None
+            ],
             "not_taken": [
                 {"where": self.subject.where(one.line), "cell": one.cell, "reason": one.reason}
                 for one in advice.refused

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from calculus.building import fresh
-from calculus.programs import NO_PARAMETERS, Atom, Equation, Parameters, Program, Reference, Value, Variable
+from calculus.programs import NO_PARAMETERS, Atom, Equation, Parameters, Program, Programs, Reference, Value, Variable
 from calculus.types import ArrayType, Type
 from verifier.advising.cells import Cell, Wide, same_types, widened
 from verifier.advising.network import Network, Node, Room, Step
@@ -147,6 +147,15 @@ class _Body:
             given = [
                 step.outside(self.work.type(node), index) for index, node in enumerate(step.inner.inputs)
             ]  # fmt: skip
+        elif step.branches:
+            made: list[Program | Reference] = []
+            for room in step.branches:
+                room.wanted = list(types)
+                made.append(self.work.room(room, self.depth + 1))
+            kept = [(key, value) for key, value in parameters.items_in_order if not isinstance(value, Programs)]
+            parameters = Parameters((("branches", Programs(tuple(made))), *kept))
+            given = [None if node is None else node.type for node in step.operands[:1]]
+            given += map(self.work.type, step.branches[0].inputs)
         elif cell is not None:
             given = list(cell.operands)
             parameters = cell.parameters

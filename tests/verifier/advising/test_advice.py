@@ -232,3 +232,26 @@ def test_a_program_on_a_mesh_of_other_sizes_says_so_everywhere() -> None:
     printed = print_document(tidy(small))
     assert "Mesh('data': 2, 'model': 1" in printed
     assert "'data': 4" not in printed
+
+
+def test_branches_leave_their_sums_to_be_finished_once() -> None:
+    """Each branch multiplies over the cut dim, and so does what is added afterwards: an all-reduce in the branch that
+    runs and one after it become one of both."""
+    program = read("""{ lambda ; a:f32[8@X,3] b:f32[8@X,3] c:i32[]. let
+        d:f32[3,3] = cond[
+          branches=(
+            { lambda ; e:f32[8@X,3] f:f32[8@X,3]. let
+                g:f32[3,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] e f
+              in (g,) }
+            { lambda ; h:f32[8@X,3] i:f32[8@X,3]. let
+                j:f32[3,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] i h
+                k:f32[3,3] = neg j
+              in (k,) }
+          )
+        ] c a b
+        l:f32[3,3] = dot_general[dimension_numbers=(([0], [0]), ([], []))] a a
+        m:f32[3,3] = add d l
+      in (m,) }""").program
+    found = advise(program, parse_meshes("X=2"))
+    assert (found.before.runs, found.after.runs) == (3, 1)
+    assert Original(program, parse_meshes("X=2"), (), ["X"]).difference(found.changed) == ""

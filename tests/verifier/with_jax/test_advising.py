@@ -81,6 +81,7 @@ def test_written_anew_inside_all_are(block: Proposal) -> None:
     assert len(block.inputs) == 6
     assert sum(one.equation.primitive == "dot_general" for one in block.advice.after.charges) == 0
     assert len(block.widened) == 4
+    assert {one["to"] for one in block.data()["broadcasts"]} == {"f32[64@data,16]", "f32[64@data,32]"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.skipif(not NEWER, reason="what the older release takes is another list")
