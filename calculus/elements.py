@@ -132,10 +132,6 @@ class Call(NamedTuple):
         factors = self.scheme.results[self.number][dim]
         return self.digits[factors[0]] if factors else 0
 
-    def whole(self, dim: int, position: int = 0) -> bool:
-        """Whether a dim of an operand is needed whole."""
-        return any(self.scheme.roles.get(one) == "whole" for one in self.scheme.operands[position][dim])
-
     def read(self, position: int, *index: Digit) -> Term:
         """An operand's element at an index along each dim, none of which is grouped."""
         digits = {

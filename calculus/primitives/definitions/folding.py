@@ -7,8 +7,8 @@ from typing import Final
 
 from calculus.elements import Arithmetic, Call, Digit, Element, Fold, Term
 from calculus.parameters import integer
-from calculus.primitives.definitions.moving import by_scheme
 from calculus.primitives.grouped_products import ragged_of
+from calculus.types import dtype_class
 
 
 def _cumulated(monoid: str) -> Element:
@@ -75,10 +75,35 @@ def _block(each: int, digit: int) -> tuple[int]:
     return (digit // each,)
 
 
-_REDUCTIONS: Final = ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or", "reduce_xor")
+def _gathered(monoid: str, of_truths: str) -> Element:
+    def element(e: Arithmetic, call: Call) -> Term | Fold:
+        """The product of the operands, over all that the result lacks. By which monoid, no scheme is asked."""
+        over = [factor for indices in call.scheme.operands for dim in indices for factor in dim]
+        over = [factor for factor in dict.fromkeys(over) if factor not in call.digits]
+        truths = dtype_class(call.result) == "b"
+
+        def term(*digits: Digit) -> Term:
+            at = {**call.digits, **dict(zip(over, digits, strict=True))}
+            found = None
+            for array in call.arrays:
+                one = array(at)
+                found = one if found is None else e.combine("min" if truths else "prod", found, one)
+            return found
+
+        return Fold(of_truths if truths else monoid, tuple(over), term) if over else term()
+
+    return element
+
 
 ELEMENTS: Final[Mapping[str, Element]] = {
-    **dict.fromkeys(["dot_general", *_REDUCTIONS], by_scheme),
+    "dot_general": _gathered("sum", "max"),
+    "reduce_sum": _gathered("sum", "sum"),
+    "reduce_prod": _gathered("prod", "prod"),
+    "reduce_max": _gathered("max", "max"),
+    "reduce_min": _gathered("min", "min"),
+    "reduce_and": _gathered("and", "min"),
+    "reduce_or": _gathered("or", "max"),
+    "reduce_xor": _gathered("xor", "xor"),
     "ragged_dot_general": _grouped,
     "scaled_dot": _scaled,
     "cumsum": _cumulated("sum"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from calculus.elements import Arithmetic, Call, Condition, Digit, Element, Fold, NotDefined, Term
-from calculus.parameters import integers
+from calculus.parameters import dims, integers
 from calculus.primitives.gathering import NAMES as GATHERED
 from calculus.primitives.gathering import filled
 from calculus.primitives.scattering import NAMES as SCATTERED
@@ -24,11 +24,13 @@ def _clipped(e: Arithmetic, start: Digit, size: Digit, window: Digit) -> Digit:
 
 def _dynamic_slice(e: Arithmetic, call: Call) -> Term:
     index = []
+    sizes = dims(call.parameters, "slice_sizes")
     for dim in range(len(call.scheme.operands[0])):
-        start = 0
-        if call.whole(dim):
-            start = _clipped(e, call.read(1 + dim), call.arrays[0].size(dim), _of_result(call, dim))
-        index.append(start + call.digit(dim) if call.whole(dim) else call.digit(dim))
+        if call.site.shapes[0][dim] == sizes[dim]:  # a window that is entire begins at 0
+            index.append(call.digit(dim))
+            continue
+        start = _clipped(e, call.read(1 + dim), call.arrays[0].size(dim), _of_result(call, dim))
+        index.append(start + call.digit(dim))
     return call.read(0, *index)
 
 
@@ -40,7 +42,7 @@ def _of_result(call: Call, dim: int) -> Digit:
 def _dynamic_update_slice(e: Arithmetic, call: Call) -> Term:
     index, inside = [], []
     for dim in range(len(call.scheme.operands[0])):
-        if not call.whole(dim):
+        if call.site.shapes[0][dim] == call.site.shapes[1][dim]:
             index.append(call.digit(dim))
             continue
         window = call.arrays[1].size(dim)
@@ -96,7 +98,8 @@ def _size(call: Call, factors: tuple[int, ...]) -> Digit:
 
 def _moved(call: Call, dim: int, first: Mapping[int, Digit], digit: Digit) -> Digit:
     """A dim that a window has entire begins at 0, wherever it is said to begin: it lies inside nowhere else."""
-    if dim not in first or (not call.whole(dim) and dim not in _batched(call, first)):
+    entire = dims(call.parameters, "slice_sizes")[dim] == call.site.shapes[0][dim]
+    if dim not in first or (entire and dim not in _batched(call, first)):
         return digit
     return first[dim] if isinstance(digit, int) and digit == 0 else first[dim] + digit
 
@@ -130,7 +133,8 @@ def _scattered(combiner: str) -> Element:
                 if dim in said.batching:
                     continue
                 along = call.digit(dim)
-                if dim in first and call.whole(dim):
+                covered = call.site.shapes[2][inner[dim]] if dim in inner else 1
+                if dim in first and covered != call.site.shapes[0][dim]:
                     along = along - first[dim]
                     covers += [along >= 0, along < window[dim]]
                 if dim in inner:

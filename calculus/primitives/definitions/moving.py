@@ -5,26 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from calculus.elements import Arithmetic, Call, Digit, Element, Fold, Term
+from calculus.elements import Arithmetic, Call, Digit, Element, Term
 from calculus.parameters import dims, integer, integers, sequence, sizes
 from calculus.schemes import Factor
 
 
-def by_scheme(e: Arithmetic, call: Call) -> Term | Fold:
-    """What a scheme says by itself: the product of the operands, gathered up over the factors that the result lacks."""
-    gone = [factor for factor, role in call.scheme.roles.items() if role != "whole" and factor not in call.digits]
-
-    def product(*digits: Digit) -> Term:
-        at = {**call.digits, **dict(zip(gone, digits, strict=True))}
-        found = None
-        for array in call.arrays:
-            one = array(at)
-            found = one if found is None else e.combine("min" if call.result == "bool" else "prod", found, one)
-        return found
-
-    if not gone:
-        return product()
-    return Fold(call.scheme.roles[gone[0]], tuple(gone), product)
+def by_scheme(e: Arithmetic, call: Call) -> Term:
+    """What a scheme says by itself: the element at the same digits."""
+    return call.arrays[0](call.digits)
 
 
 def regrouped(e: Arithmetic, call: Call) -> Term:
@@ -50,14 +38,17 @@ def regrouped(e: Arithmetic, call: Call) -> Term:
 
 def _slice(e: Arithmetic, call: Call) -> Term:
     starts, printed = dims(call.parameters, "start_indices"), call.parameters["strides"]
+    limits = dims(call.parameters, "limit_indices")
     strides = dims(call.parameters, "strides") if printed is not None else (1,) * len(starts)
     return call.read(
         0,
         *(
-            e.some(f"start{dim}", int(starts[dim]), 0) + call.digit(dim) * e.some(f"stride{dim}", int(strides[dim]), 1)
-            if call.whole(dim)
-            else call.digit(dim)
-            for dim in range(len(starts))
+            call.digit(dim)
+            if (start, limit, stride) == (0, size, 1)
+            else e.some(f"start{dim}", int(start), 0) + call.digit(dim) * e.some(f"stride{dim}", int(stride), 1)
+            for dim, (start, limit, stride, size) in enumerate(
+                zip(starts, limits, strides, call.site.shapes[0], strict=True)
+            )
         ),
     )
 
@@ -68,10 +59,10 @@ def _pad(e: Arithmetic, call: Call) -> Term:
     index: list[Digit] = []
     inside = []
     for dim, row in enumerate(rows):
-        if not call.whole(dim):
+        low, high, interior = (integer(item, "padding_config") for item in row)
+        if not (low or high or interior):
             index.append(call.digit(dim))
             continue
-        low, _, interior = (integer(item, "padding_config") for item in row)
         along = call.digit(dim) - e.some(f"low{dim}", low)
         if interior:
             along, rest = e.divided(along, e.some(f"interior{dim}", interior, 0) + 1)

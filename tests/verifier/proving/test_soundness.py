@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from calculus.primitives import TABLE
+from calculus.programs import Parameters
+from calculus.schemes import Scheme
+from calculus.types import array_type
 from verifier.proving.judgments import combinations
 from verifier.proving.lemmas import LEMMAS
 from verifier.proving.obligations import DEFINITION, PROPERTIES, REFUTED, Obligation, Outcome, discharge
@@ -81,6 +84,8 @@ def test_what_cannot_be_looked_into_rests_on_properties(name: str) -> None:
         ("cumsum", {"joins": "x"}, "max.max"),
         ("rev", {"scheme": TABLE["neg"].scheme}, "cut1.cut1"),
         ("cumsum", {"scheme": TABLE["neg"].scheme}, "cut1.cut1"),
+        ("reduce_prod", {"scheme": TABLE["reduce_sum"].scheme}, "cut0.unreduced"),
+        ("reduce_max", {"scheme": TABLE["reduce_min"].scheme}, "cut0.min"),
     ],
 )  # fmt: skip
 def test_what_is_declared_wrongly_is_refuted(name: str, changed: dict[str, Any], at_fault: str) -> None:
@@ -132,3 +137,17 @@ def test_combinations_of_states_are_all_there_are() -> None:
     }
     assert len(found) == len(set(found))
     assert set(found) == expected
+
+
+def test_what_a_definition_moves_the_scheme_is_not_asked() -> None:
+    """A pad by one in front and minus one behind moves every element, and leaves the shape: a scheme that says that the
+    dim passes through is wrong."""
+    sample = samples("pad")[0]._replace(
+        operands=(array_type("f32", (8,)), array_type("f32", ())),
+        parameters=Parameters((("padding_config", ((1, -1, 0),)),)),
+    )
+    passing = Scheme((((0,),), ()), (((0,),),), (8,), {})
+    wrong = replace(TABLE["pad"], scheme=lambda site: passing)
+    statuses = {one.name.rpartition(".pad-")[2]: discharge(one).status for one in obligations(sample, wrong)}
+    assert {status for name, status in statuses.items() if "cut0" in name} == {REFUTED}, statuses
+    assert any("cut0" in name for name in statuses)
