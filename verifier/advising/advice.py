@@ -28,6 +28,9 @@ from verifier.advising.transposes import bound
 SECONDS: Final = 12.0
 """How long the solver may think about one axis."""
 
+LEAST: Final = 0.005
+"""The least share of the price that is worth to be written for."""
+
 ROUNDS: Final = 12
 """How often it is asked again without what somebody else does not take."""
 
@@ -109,14 +112,15 @@ def priced(program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = ()) ->
 
 def advise(
     program: Program, meshes: Sequence[Mesh], wrt: Sequence[int] = (), axes: Sequence[str] = (),
-    taken: Taken | None = None, plain: bool = False, cut: bool = True, seconds: float = SECONDS,
+    taken: Taken | None = None, plain: bool = False, cut: bool = True,
+    transposed: Callable[[int], bool] = lambda line: False, seconds: float = SECONDS,
     show: Callable[[str], None] = lambda what: None,
 ) -> Advice:  # fmt: skip
     """A cheaper program, one axis after the other. wrt: the inputs (constants aside) that it is differentiated in; none
     where the program is a whole step. axes: those to change; by default all that are explicit. taken: who else has a
     say. plain: whether only inputs, accumulators and results get other types, and all else those that follow. cut: see
-    `Network`. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the
-    solver raises."""
+    `Network`. transposed: which lines hold what JAX made of others. Raises `Refused` for a program that is not well
+    typed, `WithoutPrice`, `network.TooLarge`, and what the solver raises."""
     checker = Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -128,7 +132,7 @@ def advise(
     wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
     for axis in wanted:
         if any(axis in one.collective.axes for one in found.after.charges):
-            _along(found, axis, meshes, taken, plain, cut, seconds, show)
+            _along(found, axis, meshes, taken, plain, cut, transposed, seconds, show)
     return found
 
 
@@ -144,26 +148,28 @@ def further(first: Advice, then: Advice) -> Advice:
 
 
 def _along(
-    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool, seconds: float,
+    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool,
+    transposed: Callable[[int], bool], seconds: float,
     show: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Change a program along one axis, if that saves anything."""
     cells = Cells(Checker(meshes), axis)
     ideal: float | None = None
     unwanted: dict[str, Refusal] = {}
+    enough = found.after.wire * (1 - LEAST)
     for again in range(ROUNDS):
         show(f"along {axis}: which types values may have" + (f", without what was refused, {again}" if again else ""))
         network = Network(found.changed, cells, found.wrt, cut, plain)
-        bound(network)
+        bound(network, transposed)
         show(f"along {axis}: solving for {len(network.model.prices):,} variables")
-        values = network.model.solved(seconds, found.after.wire)
+        values = network.model.solved(seconds, enough)
         found.proved = found.proved and network.model.proved
         if values is None:
             break
         made = rewritten(network, values)
         show(f"along {axis}: checking and pricing the proposal")
         price = priced(made.program, meshes, found.wrt)
-        if price.wire >= found.after.wire:
+        if price.wire > enough:
             break
         if taken is not None:
             show(f"along {axis}: asking JAX about what is new")

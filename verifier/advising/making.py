@@ -33,12 +33,24 @@ def propose(
         mesh = subject.meshes[0]
         taken = Taken(lambda program, wrt: says(program, mesh, subject.results(program), wrt))
     started = time.monotonic()
-    plain = advise(subject.program, subject.meshes, subject.wrt, axes, taken, plain=True, show=show)
+    plain = advise(
+        subject.program, subject.meshes, subject.wrt, axes, taken, True, transposed=subject.transposed, show=show
+    )
     best = plain
     for cut in (False, True):  # the first is quick, and finds most
         left = SECONDS - (time.monotonic() - started)
         if left > 0:
-            more = advise(best.changed, subject.meshes, subject.wrt, axes, taken, cut=cut, seconds=left / 2, show=show)
+            more = advise(
+                best.changed,
+                subject.meshes,
+                subject.wrt,
+                axes,
+                taken,
+                cut=cut,
+                transposed=subject.transposed,
+                seconds=left / 2,
+                show=show,
+            )
             best = further(best, more)
     changed = [axis for axis, _ in best.steps]
     original = Original(best.program, subject.meshes, subject.wrt, changed)

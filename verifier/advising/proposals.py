@@ -126,7 +126,8 @@ class Proposal:
     def _edits(self) -> Iterator[str]:
         mesh = self.subject.meshes[0]
         accumulators = [pair for pair in self.casts if pair[1].carried]
-        others = [pair for pair in self.casts if not pair[1].carried]
+        written = [pair for pair in self.casts if not pair[1].carried]
+        others = [pair for pair in written if not self.subject.transposed(pair[1].line)]
         for title, pairs in (("accumulators: begin the loop with", accumulators), ("casts", others)):
             if pairs:
                 yield f"  {title}"
@@ -149,6 +150,8 @@ class Proposal:
                     f"    {where}: {name} of jax.reshard(jnp.broadcast_to(..., {list(wide.cut.shape)}), "
                     f"{spec(wide.cut)})  # {wide.whole} to {wide.cut}"
                 )
+        if len(others) < len(written):
+            yield f"  and {count(len(written) - len(others), 'cast')} that follow in the backward pass"
         if self.asked:
             yield "  targets"
         for _, one in self.asked[:MOST]:
@@ -189,6 +192,7 @@ class Proposal:
                     "axis": axis, "where": self.subject.where(cast.line), "line": cast.line, "depth": cast.depth,
                     "value": self.label(cast), "accumulator": cast.carried, "from": str(cast.source),
                     "to": str(cast.target), "spec": spec(cast.target), "price": _moves(cast, mesh),
+                    "follows": self.subject.transposed(cast.line),
                 }
                 for axis, cast in self.casts
             ],

@@ -27,7 +27,8 @@ class Subject:
     """name: as it was asked for. program: well typed. inputs: what people call its inputs, constants aside. wrt: those
     that it is differentiated in; none where it is a whole step. where: the words for an equation's place.
     named: whether values have names that people see. microbatches: how often it is run, in a loop around it.
-    again: traces the function of its author at other types of its inputs; raises what JAX raises."""
+    transposed: whether JAX has made the equation on a line by transposing
+    another. again: traces the function of its author at other types of its inputs; raises what JAX raises."""
 
     name: str
     program: Program
@@ -38,6 +39,7 @@ class Subject:
     named: bool = True
     microbatches: int = 1
     again: Again | None = None
+    transposed: Callable[[int], bool] = lambda line: False
 
     def results(self, program: Program) -> tuple[Type, ...]:
         """The types of a program's results."""
@@ -90,11 +92,24 @@ def of_function(
     program = typed(checked)
     program = repeated(program, microbatches, positions) if microbatches > 1 else program
 
+    lines = source.lines
+
     def where(line: int) -> str:
-        user = source.lines.at(line)[0].user if line > 0 else None
+        user = lines.at(line)[0].user if line > 0 else None
         return str(user) if user is not None else "at the end" if not line else "inside a library"
 
-    return Subject(name, program, source.meshes, source.inputs, tuple(positions), where, False, microbatches, again)
+    return Subject(
+        name,
+        program,
+        source.meshes,
+        source.inputs,
+        tuple(positions),
+        where,
+        False,
+        microbatches,
+        again,
+        lines.transposed,
+    )
 
 
 def is_loss(types: Sequence[object]) -> bool:

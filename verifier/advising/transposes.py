@@ -8,7 +8,7 @@ dims that the other one kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from calculus.cotangents import cotangent_state
@@ -26,17 +26,18 @@ class Transpose(NamedTuple):
     backward: Step
 
 
-def bound(network: Network) -> None:
-    """Add to a model that gradients have the cotangent types of what they are gradients of; and where the network is
-    plain, that nothing else is asked to have another type than the one that follows."""
+def bound(network: Network, transposed: Callable[[int], bool] = lambda line: False) -> None:
+    """Add to a model that gradients have the cotangent types of what they are gradients of; that nothing else is asked
+    to have another type than the one that follows where JAX made the equation, by transposing, and anywhere if the
+    network is plain. transposed: whether it has made what stands on a line."""
     for pair in transposes(network):
         _bind(network.model, network.cells.axis, pair)
-    if network.plain:
-        for step in steps(network.root):
-            if not step.follows and step.equation.primitive != "reshard":
-                for cell, one in step.cells:
-                    if cell.changed:
-                        network.model.row({one: 1.0}, 0.0, 0.0)
+    for step in steps(network.root):
+        plain = network.plain and step.equation.primitive != "reshard"
+        if not step.follows and (plain or transposed(step.equation.line)):
+            for cell, one in step.cells:
+                if cell.changed:
+                    network.model.row({one: 1.0}, 0.0, 0.0)
 
 
 def _bind(model: Model, axis: str, pair: Transpose) -> None:
