@@ -38,6 +38,7 @@ CLAIMED: Final = "llama_dp_grad_unroll8"
 TIMES_FASTER: Final = 8.0
 CLAIMED_OF_OBJECTS: Final = ("llama_dp_grad_unroll8", "llama_dp_grad_unroll32")
 OBJECTS_TIMES_FASTER: Final = 15.0
+EXPLAINED: Final = "llama_dp_grad_unroll32"
 INFERRED: Final = 0.99  # of the equations of the examples
 START: Final = 0.6  # CPU seconds of `shardproof check` on a seed file
 
@@ -68,10 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
     load()
     results = [_measured(name, asked.rounds) for name in asked.programs]
-    from bench import gradients
+    from bench import explaining, gradients
 
     asked.gradients = gradients.PROGRAMS if asked.gradients is None else asked.gradients
     derived = [gradients.measured(name, asked.rounds) for name in asked.gradients]
+    explained = explaining.measured(asked.explained, asked.rounds)
     examples = inferred()
     start = spread([child("-m", "verifier", "check", str(SEED)) for _ in range(5)])
     report: dict[str, Any] = {
@@ -81,8 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "process": {"file": SEED.relative_to(ROOT).as_posix(), **start, "python alone": child("-c", "pass")},
         "programs": results,
         "gradients": derived,
+        "explained": explained,
         "examples": [{**example._asdict(), "share": example.share} for example in examples],
-        "claims": [*_claims(results, start["median"], examples), *gradients.claims(derived)],
+        "claims": [
+            *_claims(results, start["median"], examples),
+            *gradients.claims(derived),
+            explaining.claim(explained),
+        ],
     }
     if asked.json:
         print(json.dumps(report, indent=2))
@@ -97,6 +104,9 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--gradients", action="append", metavar="PROGRAM", help="differentiate the loss of this program"
     )
+    parser.add_argument(
+        "--explained", default=EXPLAINED, metavar="PROGRAM", help=f"explain the loss of this program ({EXPLAINED})"
+    )
     parser.add_argument("--rounds", type=int, default=7, help="how often each contestant runs (7)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     asked = parser.parse_args(arguments)
@@ -107,7 +117,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
         from bench.programs import Llama
     except ImportError as error:
         parser.error(f"{error}: install the extra, pip install -e '.[jax]'")
-    for name in (*asked.programs, *(asked.gradients or ())):
+    for name in (*asked.programs, *(asked.gradients or ()), asked.explained):
         try:
             Llama.named(name)
         except ValueError as error:
@@ -223,6 +233,15 @@ def _show(report: dict[str, Any]) -> None:
         _show_program(result)
     for result in report["gradients"]:
         _show_gradient(result)
+    explained = report["explained"]
+    _table(
+        f"the loss of {explained['program']} explained, from objects: {explained['rows']} rows",
+        ("", "ms", "least to most"),
+        [
+            (who, f"{spent['median'] * 1e3:.0f}", f"{spent['min'] * 1e3:.0f} to {spent['max'] * 1e3:.0f}")
+            for who, spent in explained["seconds"].items()
+        ],
+    )
     _table(
         "examples: equations, bodies once each; what is not assumed or unmodelled is inferred",
         ("", "equations", "assumed", "unmodelled", "inferred"),

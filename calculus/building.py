@@ -221,21 +221,23 @@ class Builder:
     def copy(self, equations: Iterable[Equation], names: dict[Atom, Atom], before: int) -> None:
         """Equations that are judged already, at these types in this scope, on other values and under new names, which
         `names` then tells. Those that stood on the line `before` stand on the present one."""
-        types, line, made = self.types, self.line, self.equations
+        types, line, add, named = self.types, self.line, self.equations.append, names.get
         for equation in equations:
-            bound = equation.binders
+            bound, printed = equation.binders, equation.types
             if len(bound) == 1:
                 name = names[bound[0]] = f"%{next(_NUMBERS)}"
-                types[name] = equation.types[0]  # type: ignore[assignment]
+                types[name] = printed[0]  # type: ignore[assignment]
                 binders: tuple[Variable, ...] = (name,)
             else:
                 binders = tuple([fresh() for _ in bound])
-                for old, new, type in zip(bound, binders, equation.types, strict=True):
+                for old, new, one in zip(bound, binders, printed, strict=True):
                     names[old] = new
-                    types[new] = type  # type: ignore[assignment]
-            inputs = tuple([names.get(atom, atom) for atom in equation.inputs])
-            place = about(line, operand_of(equation.line)) if equation.line == before else equation.line
-            made.append(Equation(equation.primitive, equation.parameters, inputs, binders, equation.types, place))
+                    types[new] = one  # type: ignore[assignment]
+            inputs = tuple([named(atom, atom) for atom in equation.inputs])
+            place = equation.line
+            if place == before:
+                place = line if type(place) is int else about(line, operand_of(place))
+            add(Equation(equation.primitive, equation.parameters, inputs, binders, printed, place))
 
     def one(
         self,

@@ -262,8 +262,12 @@ def _reduce_instead(
 ) -> tuple[bool, bool]:
     """Whether the result is reduced rather than the operand gathered, and whether that is sure."""
     axes = cut[factor]
-    if holder is None or landed & set(axes):
+    if holder is None:
         return False, True
+    if landed & set(axes):  # measured: gathered, unless devices are renumbered along an idle axis of that size
+        return False, mesh.size(axes) not in spare(
+            mesh, {*holder.sharded, *(one for dim in result.axes for one in dim)}
+        )
     lists = [() if dim == (factor,) else names for dim, names in zip(scheme.operands[index], holder.axes, strict=True)]
     gathered, reduced = block_bytes(holder, mesh, lists), block_bytes(result, mesh)
     if gathered is None or reduced is None:

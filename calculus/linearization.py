@@ -74,13 +74,17 @@ class Linearizer:
                     help="give the value a name of its own",
                 )
             self.known.line = self.linear.line = equation.line
-            pairs = [(atom, None) if isinstance(atom, Literal) else values[atom] for atom in equation.inputs]
+            pairs = [values[atom] if isinstance(atom, str) else (atom, None) for atom in equation.inputs]
             try:
                 pushed = self.push(equation, [one for one, _ in pairs], [one for _, one in pairs])
             except Refused as refused:
                 refused.refusal.line = refused.refusal.line or equation.line
                 raise
-            values.update(zip(equation.binders, zip(*pushed, strict=True), strict=True))
+            binders = equation.binders
+            if len(binders) == 1:  # nearly all have one result
+                values[binders[0]] = pushed[0][0], pushed[1][0]
+            else:
+                values.update(zip(binders, zip(*pushed, strict=True), strict=True))
         pairs = [(atom, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
         return [one for one, _ in pairs], [one for _, one in pairs]
 
@@ -91,10 +95,11 @@ class Linearizer:
             results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
             return results, [None] * len(results)
         known, linear = self.known, self.linear
+        types, moving = known.types, linear.types
         key = (
             "linear", self.scope, equation.primitive, equation.parameters, equation.types,
-            *[atom if isinstance(atom, Literal) else known.type_of(atom) for atom in primals],
-            *[atom if atom is None or isinstance(atom, Literal) else linear.type_of(atom) for atom in tangents],
+            *[(types.get(atom) or known.type_of(atom)) if isinstance(atom, str) else atom for atom in primals],
+            *[(moving.get(atom) or linear.type_of(atom)) if isinstance(atom, str) else atom for atom in tangents],
         )  # fmt: skip
         names = (*primals, *[atom for atom in tangents if atom is not None])
         piece = self.bench.pieces.get(key)

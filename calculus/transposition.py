@@ -87,13 +87,14 @@ class Transposer:
         """Bring the cotangents of an equation's results to its operands. What was derived of an equation like it is not
         derived again."""
         builder, linear = self.builder, self.linear
+        types, type_of = builder.types, builder.type_of
         key = (
             "transposed", self.scope, equation.primitive, equation.parameters, equation.types,
             *[
-                atom if isinstance(atom, Literal) else (builder.type_of(atom), atom in linear)
+                (types.get(atom) or type_of(atom), atom in linear) if isinstance(atom, str) else atom
                 for atom in equation.inputs
             ],
-            *[ct if ct is None or isinstance(ct, Literal) else builder.type_of(ct) for ct in cts],
+            *[(types.get(ct) or type_of(ct)) if isinstance(ct, str) else ct for ct in cts],
         )  # fmt: skip
         names = (*equation.inputs, *[ct for ct in cts if ct is not None])
         piece = self.bench.pieces.get(key)

@@ -94,15 +94,23 @@ class Made(NamedTuple):
         return self.forward is not None and charge.sites[0][1] >= self.forward
 
 
-def made(program: Program, checker: Checker, make: Derive, positions: Sequence[int]) -> Made:
+def made(
+    program: Program, checker: Checker, make: Derive, positions: Sequence[int], printed: bool = True
+) -> Made:  # fmt: skip
     """A well-typed program's derived program, with respect to the inputs at these positions, with the names that JAX
-    would print. checker: the one that has checked the program. Raises `Refused` where there is none."""
+    would print. checker: the one that has checked the program. printed: whether it is to be printed; else its names are
+    those of its making, and its judgments are those it was made by. Raises `Refused` where there is none."""
     meshes = checker.scope.meshes
     program = typed(checker.body(program, checker.scope))
     bench = Workbench(checker)
-    document = tidy(make(program, bench, positions))
-    document.mesh = _first_line(meshes)
-    examined = examine(document.program, Checker(meshes))
+    derived = make(program, bench, positions)
+    again = Checker(meshes)
+    if printed:
+        document = tidy(derived)
+        document.mesh = _first_line(meshes)
+    else:
+        document, again.scope = Document((), derived), checker.scope
+    examined = examine(document.program, again)
     count = None
     if make is transposed:
         count = 0

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from calculus.checking import Checker
+from calculus.effects import Charge
 from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Document, Program
 from calculus.refusals import Refusal, Refused
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class Source:
     """What a report is about. inputs, outputs: what people call the program's, constants aside. arguments: what the
     paths of each argument begin with, in order. checker: the one that has checked the program. note: what is to be said
-    first."""
+    first. words: those of the report. charges: what its rows are about, in their order."""
 
     name: str
     program: Program
@@ -47,6 +48,8 @@ class Source:
     checker: Checker
     lines: Lines
     note: str = ""
+    words: Words | None = field(default=None, repr=False, compare=False)
+    charges: tuple[Charge, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def known(self) -> list[str | None]:
@@ -270,6 +273,7 @@ def _report(source: Source, examined: Examined, handed: list[Refusal]) -> Functi
     """handed: the refusals of what is handed to derivatives, which were found before."""
     program = source.program
     words = Words(program, examined, source.known, source.outputs, source.lines)
+    source = replace(source, words=words, charges=tuple(examined.charges))
     rows = [words.row(charge) for charge in examined.charges]
     refusals = [*handed, *(words.refusal(refusal, site) for refusal, site in examined.checker.refusals)]
     seen = (*program.input_types, *examined.checker.scope.chosen)

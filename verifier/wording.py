@@ -98,11 +98,11 @@ class Words:
         """The user's line of an equation."""
         return where(self.lines, equation.line)[0] or "somewhere"
 
-    def row(self, charge: Charge) -> Row:
-        """A collective, at the user's line, with the value that it moves or makes."""
+    def row(self, charge: Charge, value: str | None = None) -> Row:
+        """A collective, at the user's line, with the value that it moves or makes: what is given, else as `value`."""
         line = charge.equation.line
         place, library = where(self.lines, line)
-        return row(charge, user_line(self.lines, line), place, self.value(charge), library)
+        return row(charge, user_line(self.lines, line), place, self.value(charge) if value is None else value, library)
 
     def value(self, charge: Charge) -> str:
         """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input

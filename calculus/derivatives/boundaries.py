@@ -97,7 +97,8 @@ def _shard_map_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | N
     program = found.program
     if not tracked:
         cts = [ct if ct is None else _part(walk.builder, ct, _unmentioned(outs[k], manual)) for k, ct in enumerate(cts)]
-        program = _copies_summed(Builder(walk.bench, scope), program, [_unmentioned(ins[k], manual) for k in reached])
+        over = [_unmentioned(ins[k], manual) for k in reached]
+        program = _copies_summed(Builder(walk.bench, scope), program, over, equation.line)
     rows = _rows(
         equation.parameters, program,
         (*(ins[one] for one in known), *(_turned(outs[one]) for one in flowing)),
@@ -126,10 +127,11 @@ def _part(builder: Builder, ct: Atom, axes: Axes) -> Atom:
     return builder.one("div", (ct, builder.literal(count, _array(builder.type_of(ct)).dtype)))
 
 
-def _copies_summed(builder: Builder, program: Program, axes: Sequence[Axes]) -> Program:
-    """A body whose results are summed over the devices along these axes."""
+def _copies_summed(builder: Builder, program: Program, axes: Sequence[Axes], line: int) -> Program:
+    """A body whose results are summed over the devices along these axes, where the whole stands, on this line."""
     inputs = [builder.input(type) for type in program.input_types if type is not None]
     results = builder.inline(program, inputs)
+    builder.line = line
     ends = [
         builder.one("psum", (one,), {"axes": over, "axis_index_groups": None}) if over else one
         for one, over in zip(results, axes, strict=True)

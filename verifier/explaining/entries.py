@@ -137,6 +137,11 @@ class Forward:
         every = [self._use(*one) for one in self._near(charge)]
         return next((one for one in every if value and one.name == value), every[0] if every else None)
 
+    @property
+    def derived(self) -> bool:
+        """Whether the backward pass was derived here."""
+        return self._step is None
+
     def cast(self, type: Type | None, value: str) -> Use | None:
         """The change of placement that makes a value whose cotangent has this type: of the value that is named, else
         the only one."""
@@ -206,22 +211,27 @@ class Forward:
         return self.words.inputs[found.input] or ""
 
 
-def forward_entry(charge: Charge, words: Words) -> Entry:
+def forward_entry(charge: Charge, row: Row) -> Entry:
     """A row of the forward pass."""
     collective = charge.collective
-    return Entry(FORWARD, words.row(charge), collective.volume, collective.group, None, charge)
+    return Entry(FORWARD, row, collective.volume, collective.group, None, charge)
 
 
 def backward_entry(charge: Charge, words: Words, forward: Forward) -> Entry:
     """A row of the backward pass. words: of the program that the collective is one of."""
     collective = charge.collective
-    row = words.row(charge)
     if forward.remade(charge):
+        row = words.row(charge)
         return Entry(BACKWARD, row, collective.volume, collective.group, remade(charge.equation), charge)
-    use = forward.use(charge, row.value.removeprefix(_GRADIENT))
+    value = "" if forward.derived else words.value(charge)
+    use = forward.use(charge, value.removeprefix(_GRADIENT))
+    if use is not None and not use.name and use.equation.primitive == "shard_map":  # whose inputs are not its operands
+        value = words.value(charge)
+        use = use._replace(name=value.removeprefix(_GRADIENT) if value.startswith(_GRADIENT) else "")
     decides = fact(charge, use, forward.again(charge, words, use))
-    if decides.value and not row.value.startswith(_GRADIENT):
-        row = row._replace(value=f"{_GRADIENT if decides.state != AGAIN else ''}{decides.value}")
+    if decides.value and not value.startswith(_GRADIENT):
+        value = f"{_GRADIENT if decides.state != AGAIN else ''}{decides.value}"
+    row = words.row(charge, value or words.value(charge))
     return Entry(BACKWARD, row, collective.volume, collective.group, decides, charge)
 
 
@@ -244,14 +254,16 @@ _GRADIENT: Final = "gradient of "
 
 
 def entries(
-    charges: Sequence[Charge], words: Words, forward: Forward, direction: Callable[[Charge], Direction]
-) -> list[Entry]:
-    """The rows of a program, each of the pass that it belongs to, in the order of the program."""
+    charges: Sequence[Charge], words: Words, forward: Forward, direction: Callable[[Charge], Direction],
+    rows: Sequence[Row] = (),
+) -> list[Entry]:  # fmt: skip
+    """The rows of a program, each of the pass that it belongs to, in the order of the program. rows: what a report says
+    of them, where there is one."""
     found: list[Entry] = []
-    for charge in charges:
+    for at, charge in enumerate(charges):
         match direction(charge):
             case "forward":
-                found.append(forward_entry(charge, words))
+                found.append(forward_entry(charge, rows[at] if rows else words.row(charge)))
             case "backward":
                 found.append(backward_entry(charge, words, forward))
             case "update":

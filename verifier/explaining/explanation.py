@@ -9,6 +9,7 @@ backward program is derived: that of its gradient where its result is one floati
 
 from __future__ import annotations
 
+import gc
 import linecache
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from verifier.backward import KINDS, Derive, Made, made, point, positions_of, wi
 from verifier.examine import Examined, counted
 from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, entries
 from verifier.explaining.hardware import FORMULA, Hardware
+from verifier.explaining.warnings import Warned, warnings
 from verifier.report import Report, Verdict, refusal_as_json, verdict_on
 from verifier.texts import check_text, meshes_of
 from verifier.wording import Frame, Lines, Words
@@ -52,6 +54,7 @@ class Explanation:
     entries: list[Entry] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
     equations: int = 0
     assumed: int = 0
     what: str = ""
@@ -92,6 +95,7 @@ class Explanation:
             "communication": [{**one.data(), **self._seconds(one)} for one in self.entries],
             "totals": [one.data() for one in self.totals],
             "refusals": [refusal_as_json(one) for one in self.refusals],
+            "warnings": [one.data() for one in self.warnings],
             "notes": self.notes,
             **({} if self.hardware is None else {"seconds": self.seconds(self.entries), "seconds_by": FORMULA}),
             "not_modelled": list(NOT_MODELLED),
@@ -153,18 +157,28 @@ def _float(number: Any) -> Any:
 
 def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
     """Of a function that was checked. wrt: as `FunctionReport.backward` takes it. Raises `UnknownInput`."""
+    collecting = gc.isenabled()
+    gc.disable()  # much is made and nothing dropped: collections would only walk JAX's program
+    try:
+        return _of_function(report, wrt)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
     source = report.source
     if source is None:
         return _begun(report, (), report.notes)
     program, lines = source.program, source.lines
-    examined = Examined(source.checker, source.checker.body(program, source.checker.scope), [])
-    assert examined.checked is not None
-    words = Words(program, examined, source.known, source.outputs, lines)
+    words = source.words
+    assert words is not None, "a report that was not made by `check` has no words"
+    checked = source.checker.body(program, source.checker.scope)
     found = _begun(report, source.meshes, report.notes)
     found.source = source
     if report.verdict != "ok":
         return found
-    priced = charges(examined.checked)
+    priced, told = source.charges, report.communication
     if _has_gradient(program, lines):
         found.what = STEP
 
@@ -176,8 +190,9 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
                 return BACKWARD
             return UPDATE if any(after.of(body.program, at) for body, at in charge.sites) else FORWARD
 
-        found.entries = entries(priced, words, Forward(program, words, step), direction)
+        found.entries = entries(priced, words, Forward(program, words, step), direction, told)
         found.checkers = dict.fromkeys((FORWARD, BACKWARD, UPDATE), source.checker)
+        found.warnings = warnings(checked, words, found.entries, differentiated=True)
         return _finished(found, lines)
     from verifier.function_backward import chosen, names
 
@@ -185,10 +200,10 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
     positions = chosen(source, wrt)
     found.positions = tuple(positions)
     forward = Forward(program, words)
-    found.entries = entries(priced, words, forward, lambda charge: FORWARD)
+    found.entries = entries(priced, words, forward, lambda charge: FORWARD, told)
     found.checkers = {FORWARD: source.checker}
     try:
-        derived = made(program, source.checker, make, positions)
+        derived = made(program, source.checker, make, positions, printed=False)
     except Refused as refused:
         refusal = refused.refusal
         refusal.message = f"{within(make)}{refusal.message}"
@@ -196,7 +211,9 @@ def explain_function(report: FunctionReport, wrt: Any = None) -> Explanation:
         return _finished(found, lines)
     inputs, outputs, _ = names(report, source, make, positions, derived.document.program)
     theirs = Words(derived.document.program, derived.examined, inputs, outputs, lines, derived=True)
-    return _derived(found, derived, theirs, forward, make)
+    found = _derived(found, derived, theirs, forward, make)
+    found.warnings = warnings(checked, words, found.entries, differentiated=True)
+    return found
 
 
 def _derived(found: Explanation, derived: Made, words: Words, forward: Forward, make: Derive) -> Explanation:
@@ -236,12 +253,13 @@ def explain_text(
     found.entries = entries(charges(checked), words, forward, lambda charge: FORWARD)
     found.checkers = {FORWARD: checker}
     if step:
+        found.warnings = warnings(checked, words, found.entries, differentiated=True)
         return _finished(found, lines)
     positions = positions_of(program, wrt)
     found.positions = tuple(positions)
     make = gradient if _lone(words.types) else vjp
     try:
-        derived = made(program, checker, make, positions)
+        derived = made(program, checker, make, positions, printed=False)
     except Refused as refused:
         point(refused.refusal, document, text, make)
         found.refusals, found.verdict = [refused.refusal], verdict_on([refused.refusal])
@@ -255,7 +273,9 @@ def explain_text(
         derived.document.program, derived.examined, inputs, [*(outputs if make is vjp else ()), *gradients], lines,
         derived=True,
     )  # fmt: skip
-    return _derived(found, derived, made_words, forward, make)
+    found = _derived(found, derived, made_words, forward, make)
+    found.warnings = warnings(checked, words, found.entries, differentiated=True)
+    return found
 
 
 def explain_refused(report: Report, text: str) -> Explanation:
@@ -267,7 +287,7 @@ def explain_refused(report: Report, text: str) -> Explanation:
 
 def _begun(report: Report, meshes: tuple[Mesh, ...], said: Sequence[str]) -> Explanation:
     return Explanation(
-        report.file, report.verdict, meshes, [], [*said], [*report.refusals], report.equations, report.assumed
+        report.file, report.verdict, meshes, [], [*said], [*report.refusals], [], report.equations, report.assumed
     )
 
 

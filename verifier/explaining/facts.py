@@ -29,6 +29,7 @@ REPLICATED: Final = "replicated"
 SHARDED: Final = "sharded"
 REDUCED: Final = "reduced"
 AGAIN: Final = "again"
+UNTRACKED: Final = "untracked"
 OTHER: Final = "other"
 
 
@@ -49,7 +50,8 @@ class Use(NamedTuple):
 
 class Fact(NamedTuple):
     """A fact of the forward program. state: of the value along the axes: `replicated`, `sharded`, `reduced`; `cast`
-    where the equation changes its placement; `again` where it is moved in the forward pass and moved again; `other`.
+    where the equation changes its placement; `again` where it is moved in the forward pass and moved again;
+    `untracked` where no type tells; `other`.
     value: what people call it (`params['w']`), empty where nobody does. type: its type, where it is used. use: where
     that is; `None` where that is not known. says: all of it in a sentence."""
 
@@ -81,6 +83,13 @@ def fact(charge: Charge, use: Use | None, moved: str = "") -> Fact:
         return Fact(AGAIN, moved, None, use, told)
     if use is not None and use.equation.primitive in CASTS:
         return _cast(charge, use)
+    if use is not None and use.equation.parameters.get("check_vma") is False:
+        name = use.name or "an input"
+        told = (
+            f"with check_vma=False no type tells what varies: {name} enters whole along {along}, so its cotangent is "
+            "summed, needed or not"
+        )
+        return Fact(UNTRACKED, use.name, use.type, use, told)
     type = _primal(charge, use)
     name = use.name if use is not None and use.name else _unnamed(use)
     value = use.name if use is not None else ""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from html import escape
+from typing import Final
 
 from calculus.communication import EXACT
 from grammar.render import render
 from verifier.explaining.entries import Entry
 from verifier.explaining.explanation import NOT_MODELLED, Explanation, known
 from verifier.explaining.hardware import FORMULA
+from verifier.explaining.warnings import COPIES
 from verifier.report import VERDICTS, count
+
+_COPIES: Final = "adds up equal copies"
+"""In the note of a check that a warning says as well."""
 
 
 def lines(found: Explanation) -> Iterator[str]:
@@ -30,8 +35,11 @@ def lines(found: Explanation) -> Iterator[str]:
     if found.entries:
         yield ""
         yield from _totals(found)
+    for warned in found.warnings:
+        yield f"  warning: {warned}"
     for note in found.notes:
-        yield f"  note: {note}"
+        if not any(_COPIES in note and warned.code == COPIES for warned in found.warnings):
+            yield f"  note: {note}"
     if found.hardware is not None:
         yield f"  {FORMULA}"
     yield f"  not modelled: {', '.join(NOT_MODELLED)}"
@@ -153,6 +161,7 @@ def as_html(found: Explanation) -> str:
         said.append(f"<table><tbody>{body}</tbody></table>")
     if found.entries:
         said.append(f"<pre>{escape(chr(10).join(_totals(found)))}</pre>")
+    said += [f"<p><b>warning</b>: {escape(str(one))}</p>" for one in found.warnings]
     said += [f"<p><i>{escape(note)}</i></p>" for note in found.notes]
     said += [f"<p><b>{escape(one.family.value)}</b>: {escape(one.message)}</p>" for one in found.refusals]
     return "\n".join(said)

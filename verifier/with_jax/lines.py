@@ -64,6 +64,8 @@ class Lines:
     def __init__(self, converted: Converted) -> None:
         self._converted = converted
         self._found: dict[int, tuple[Site, ...]] = {}
+        self._ways: dict[Any, tuple[Frame | None, Frame | None, Frame | None]] = {}
+        self._stacks: dict[int, tuple[Any, str]] = {}
 
     def at(self, place: int) -> tuple[Site, ...]:
         """The sites of the equation or program with this `line`: one, or, inside a library function that is called
@@ -85,20 +87,35 @@ class Lines:
         return "rematted_computation" in self._stack(place)
 
     def _stack(self, place: int) -> str:
-        origin = self._converted.origins[place - 1] if place > 0 else None
-        return _spelt(getattr(getattr(origin, "source_info", None), "name_stack", None))
+        """JAX's transformations around an equation, as they are printed: `transpose(jvp(layer))`."""
+        source = getattr(self._converted.origins[place - 1], "source_info", None) if place > 0 else None
+        if source is None:
+            return ""
+        stack = source.name_stack
+        found = self._stacks.get(id(stack))
+        if found is None:
+            found = self._stacks[id(stack)] = stack, str(stack)  # kept, so that its identity stays its own
+        return found[1]
 
     def frames(self, place: int) -> tuple[Frame, ...]:
         """The frames in which the equation with this `line` was made, those of JAX aside, innermost first."""
         return tuple(frame for frame in _frames(self._converted.origins[place - 1]) if kind(frame.file) != "engine")
 
     def _equation(self, place: int) -> tuple[Site, ...]:
-        user, library, inner = _split(_frames(self._converted.origins[place - 1]))
+        user, library, inner = self._split(self._converted.origins[place - 1])
         if user is not None:
             return (Site(user, library),)
         inside = self._program_of.get(place)
         calls = self._callers.get(inside, ()) if inside is not None else ()
         return self._from(calls, library or inner) or self._inside(place) or (Site(None, library or inner),)
+
+    def _split(self, eqn: Any) -> tuple[Frame | None, Frame | None, Frame | None]:
+        """The frames of an equation; of equations that were made on the same way, once."""
+        way = eqn.source_info.traceback
+        found = self._ways.get(way)
+        if found is None:
+            found = self._ways[way] = _split(_frames(eqn))
+        return found
 
     def _inside(self, place: int) -> tuple[Site, ...]:
         """Of an equation that nobody's line made (the call that a jit is): where the functions in it are defined."""
@@ -154,12 +171,6 @@ class Lines:
             if equation.parameters
         }
         return {place: inners for place, inners in held.items() if inners}
-
-
-@functools.lru_cache(maxsize=4096)
-def _spelt(stack: Any) -> str:
-    """A stack of JAX's transformations, as it is printed: `transpose(jvp(layer))`."""
-    return "" if stack is None else str(stack)
 
 
 def _programs(document: Document) -> Iterator[Program]:
@@ -241,11 +252,16 @@ def _folders(packages: tuple[str, ...]) -> Iterator[str]:
 def shown(file: str) -> str:
     """A file's name as people know it: from the current folder on if it is inside, an installed one from its package
     on."""
+    return _shown(file, os.getcwd())
+
+
+@functools.lru_cache(maxsize=1024)
+def _shown(file: str, here: str) -> str:
     for folder in ("site-packages", "dist-packages"):
         _, found, rest = file.rpartition(f"{os.sep}{folder}{os.sep}")
         if found:
             return rest
     try:
-        return str(Path(file).relative_to(Path.cwd()))
+        return str(Path(file).relative_to(here))
     except ValueError:
         return file
