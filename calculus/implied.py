@@ -17,6 +17,7 @@ One kind of step is `exact`; where a partitioner may combine several, or choose 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from calculus.communication import (
     ALL_GATHER,
@@ -30,7 +31,7 @@ from calculus.communication import (
     reduce,
     spare,
 )
-from calculus.meshes import Mesh
+from calculus.meshes import AxisMode, Mesh
 from calculus.schemes import Scheme
 from calculus.types import ArrayType, Axes, array_type
 from calculus.volumes import Volume, volume
@@ -264,10 +265,11 @@ def _reduce_instead(
     axes = cut[factor]
     if holder is None:
         return False, True
-    if landed & set(axes):  # measured: gathered, unless devices are renumbered along an idle axis of that size
-        return False, mesh.size(axes) not in spare(
-            mesh, {*holder.sharded, *(one for dim in result.axes for one in dim)}
-        )
+    if landed & set(axes):
+        # measured: gathered, unless idle axes have a multiple of its devices; then it is cut along those, and summed
+        used = {*holder.sharded, *(axis for dim in result.axes for axis in dim)}
+        idle = prod(axis.size or 1 for axis in mesh.axes if axis.name not in used and axis.mode is not AxisMode.MANUAL)
+        return False, idle == 1 or idle % (mesh.size(axes) or 1) != 0
     lists = [() if dim == (factor,) else names for dim, names in zip(scheme.operands[index], holder.axes, strict=True)]
     gathered, reduced = block_bytes(holder, mesh, lists), block_bytes(result, mesh)
     if gathered is None or reduced is None:

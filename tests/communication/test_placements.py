@@ -218,7 +218,6 @@ def dot(left: str, right: str, result: str, batched: bool = False) -> str:
 @pytest.mark.parametrize(
     ("left", "right", "result", "moves"),
     [
-        ("f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]", [(AG, 256)]),
         ("f32[8@X,16]", "f32[16@X,4@Y]", "f32[8@X,4@Y]", [(AG, 128)]),
         ("f32[8,16]", "f32[16@Y,4]", "f32[8,4]", [(AG, 256)]),
         ("f32[8@X,16]", "f32[16,4@Y]", "f32[8,4@Y]", [(AG, 512)]),
@@ -251,6 +250,10 @@ def test_dots_that_the_types_determine(left: str, right: str, result: str, moves
         # a sum that lands where devices may be renumbered, or beside a slice: an all-reduce and a permute, or a slice
         (SQUARE, "f32[8,16@Y]", "f32[16@Y,4]", "f32[8,4@Y]"),
         (SQUARE, "f32[8,16@X]", "f32[16@X,4]", "f32[8,4@(Y,X)]"),
+        # gathered where an axis is idle: blocks are permuted to lie along that, and what they give is summed
+        (SQUARE, "f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"),
+        (SQUARE, "f32[8,16@X]", "f32[16,4@X]", "f32[8,4@X]"),
+        ("X=2, Y=4", "f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"),
         # shared dims that are cut differently: XLA gathers the result of 256 bytes, or exchanges
         (SQUARE, "f32[8@Y,4@X,16]", "f32[8,16@(Y,X),4]", "f32[8,4@X,4]"),
         (SQUARE, "f32[8@(Y,X),4,16]", "f32[8@Y,16,4]", "f32[8,4,4@Y]"),
@@ -260,6 +263,12 @@ def test_dots_that_the_types_determine(left: str, right: str, result: str, moves
 def test_dots_that_a_partitioner_does_otherwise_are_estimates(mesh: str, left: str, right: str, result: str) -> None:
     found = rows(dot(left, right, result, batched=left.count(",16") == 1 and right.count(",16") == 1), mesh)
     assert {exactness for _, _, exactness in found} == {"estimate"}
+
+
+@pytest.mark.parametrize("mesh", ["X=2", "X=4, Y=2", "X=2, Y=3", "X=2, Y=1"])
+def test_a_weight_is_gathered_where_no_idle_axis_has_a_multiple_of_its_devices(mesh: str) -> None:
+    """Measured: on the meshes X=2, Y=2 and X=2, Y=4 XLA permutes and sums instead."""
+    assert rows(dot("f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"), mesh) == exact((AG, 256))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 What the types determine, they determine for every partitioner that does no more than they say. Where they do not (a
 price is an estimate, or left to the compiler), it may move blocks along every axis that the operands and results of
-that equation are cut along or pending along, and along others of the same size, along which it may renumber devices.
+that equation are cut along or pending along, and along others whose sizes have a factor in common with one of those:
+there it may renumber devices (measured: weights that are cut along an idle axis instead of being gathered).
 There, and where code of an opaque kernel runs, nothing is guaranteed, and that counts as refused.
 """
 
@@ -105,9 +106,13 @@ def reach(charge: Charge, meshes: Sequence[Mesh]) -> frozenset[str]:
     for type in (*_operands(body.program, charge.equation), *charge.equation.types):
         found.update(_along(type))
     sizes = {axis.size for mesh in meshes for axis in mesh.axes if axis.name in found}
-    return frozenset(
-        axis.name for mesh in meshes for axis in mesh.axes if axis.name in found or axis.size in sizes
-    )  # fmt: skip
+    every = [axis for mesh in meshes for axis in mesh.axes]
+    return frozenset(one.name for one in every if one.name in found or any(_shared(one.size, size) for size in sizes))
+
+
+def _shared(one: int | None, other: int | None) -> bool:
+    """Whether devices may be renumbered between two axes: their sizes have a factor in common, as far as is known."""
+    return one is None or other is None or gcd(one, other) > 1
 
 
 def _axes(checker: Checker) -> list[Axis]:

@@ -72,13 +72,14 @@ TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
     [
         (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Y=2", {"X": "COMMUNICATES", "Y": "FREE"}),
         (program("r:f32[8@X] = reshard a", "a:f32[8]"), "X=2, Y=2", {"X": "FREE", "Y": "FREE"}),
-        # a partitioner searches, and may renumber the devices along an axis of the same size
+        # a partitioner searches, and may renumber the devices along another axis
         (SWAP, "X=2, Y=2, Z=2", {"X": "OPEN", "Y": "OPEN", "Z": "OPEN"}),
-        (SWAP, "X=4, Y=2, Z=8", {"X": "OPEN", "Y": "OPEN", "Z": "FREE"}),
+        (SWAP, "X=4, Y=2, Z=3", {"X": "OPEN", "Y": "OPEN", "Z": "FREE"}),
         (TOP, "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
         # measured, seed 11000100 of agree --communication: a permute and an all-reduce over the idle axis
         (RENUMBERED, "X=2, Y=2", {"X": "OPEN", "Y": "OPEN"}),
-        (RENUMBERED, "X=4, Y=2", {"X": "FREE", "Y": "COMMUNICATES"}),
+        (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),
+        (RENUMBERED, "X=3, Y=2", {"X": "FREE", "Y": "COMMUNICATES"}),
         (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Z=1", {"X": "COMMUNICATES"}),
         (program("r:f32[8] = neg a", "a:f32[8]"), "X=2, Y=2:auto", {"X": "FREE", "Y": "OPEN"}),
     ],
