@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
+from math import gcd
 from typing import Final, NamedTuple
 
 from calculus.checking import Checker
