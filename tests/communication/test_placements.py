@@ -252,7 +252,6 @@ def test_dots_that_the_types_determine(left: str, right: str, result: str, moves
         (SQUARE, "f32[8,16@X]", "f32[16@X,4]", "f32[8,4@(Y,X)]"),
         # gathered where an axis is idle: blocks are permuted to lie along that, and what they give is summed
         (SQUARE, "f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"),
-        (SQUARE, "f32[8,16@X]", "f32[16,4@X]", "f32[8,4@X]"),
         ("X=2, Y=4", "f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"),
         # shared dims that are cut differently: XLA gathers the result of 256 bytes, or exchanges
         (SQUARE, "f32[8@Y,4@X,16]", "f32[8,16@(Y,X),4]", "f32[8,4@X,4]"),
@@ -267,7 +266,6 @@ def test_dots_that_a_partitioner_does_otherwise_are_estimates(mesh: str, left: s
 
 @pytest.mark.parametrize("mesh", ["X=2", "X=4, Y=2", "X=2, Y=3", "X=2, Y=1"])
 def test_a_weight_is_gathered_where_no_idle_axis_has_a_multiple_of_its_devices(mesh: str) -> None:
-    """Measured: on the meshes X=2, Y=2 and X=2, Y=4 XLA permutes and sums instead."""
     assert rows(dot("f32[8@X,16]", "f32[16@X,4]", "f32[8@X,4]"), mesh) == exact((AG, 256))
 
 
