@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
@@ -45,7 +46,7 @@ class Line(int):
 
     def __new__(cls, line: int, operand: int) -> Line:
         """A line that tells an operand of the equation on it."""
-        made = super().__new__(cls, line)
+        made = int.__new__(cls, line)
         made.operand = operand
         return made
 
@@ -68,18 +69,60 @@ def fresh() -> Variable:
     return f"%{next(_NUMBERS)}"
 
 
+class Step(NamedTuple):
+    """An equation of a piece. taken: gives its operands of the values, as a tuple where there are several; of one that
+    has fewer, their places. operand: which one its line tells. line: where it stands, `None` where the equation of the
+    piece does."""
+
+    primitive: str
+    parameters: Parameters
+    taken: Any
+    few: bool
+    types: tuple[Type, ...]
+    operand: int | None
+    line: int | None
+
+
 class Piece(NamedTuple):
     """What one equation contributes to a derived program. It is a function of the equation and of the types around it
     alone (theorem `local`), so that equations that agree in those are derived, and judged, once, and copied.
 
-    names: the values from outside. known, linear: the equations, of either program. results: what comes out, in the
-    order that the derivation says. line: where the equation stands."""
+    Its values are places in a list: those from outside that each copy is given, then those that all share (`held`),
+    then what its equations bind, in their order. known, linear: the equations, of either program. results: where in the
+    list what comes out is, in the order that the derivation says; `None` is zero. kinds: what the derivation knows of
+    those."""
 
-    names: tuple[Atom, ...]
-    known: Sequence[Equation]
-    linear: Sequence[Equation]
-    results: Sequence[Atom | None]
-    line: int
+    held: tuple[Atom, ...]
+    known: Sequence[Step]
+    linear: Sequence[Step]
+    results: tuple[int | None, ...]
+    kinds: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, names: Sequence[Atom], known: Sequence[Equation], linear: Sequence[Equation],
+        results: Sequence[Atom | None], line: int, kinds: tuple[Any, ...],
+    ) -> Piece:  # fmt: skip
+        """The piece that these equations are, of the values `names`. line: that of the equation of the piece."""
+        equations = (*known, *linear)
+        inside = {*names, *(binder for one in equations for binder in one.binders)}
+        read = (*(atom for one in equations for atom in one.inputs), *results)
+        held = tuple(dict.fromkeys(atom for atom in read if atom is not None and atom not in inside))
+        values = [*names, *held, *(binder for one in equations for binder in one.binders)]
+        places = {atom: place for place, atom in enumerate(values)}
+
+        def step(one: Equation) -> Step:
+            taken = tuple([places[atom] for atom in one.inputs])
+            few = len(taken) < 2
+            place = None if one.line == line else one.line
+            types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
+            return Step(
+                one.primitive, one.parameters, taken if few else itemgetter(*taken), few, types, operand_of(one.line),
+                place,
+            )  # fmt: skip
+
+        found = tuple([None if atom is None else places[atom] for atom in results])
+        return cls(held, [*map(step, known)], [*map(step, linear)], found, kinds)
 
 
 class Workbench:
@@ -96,12 +139,12 @@ class Workbench:
 
     def remember(
         self, key: Hashable, names: tuple[Atom, ...], known: Sequence[Equation], linear: Sequence[Equation],
-        results: Sequence[Atom | None], line: int,
+        results: Sequence[Atom | None], line: int, kinds: tuple[Any, ...] = (),
     ) -> None:  # fmt: skip
         """Keep what an equation has contributed, unless one value is there in two places: then what came of it does not
         tell which of the two is meant."""
         if len(set(names)) == len(names) or _once_each([name for name in names if isinstance(name, str)]):
-            self.pieces[key] = Piece(names, known, linear, results, line)
+            self.pieces[key] = Piece.of(names, known, linear, results, line, kinds)
 
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""
@@ -213,31 +256,39 @@ class Builder:
                 raise
             return self.emit(primitive, inputs, parameters, [None] * len(types))
 
-    def again(self, equation: Equation) -> None:
-        """An equation that is judged already, under its own names."""
-        self.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
-        self.equations.append(equation)
-
-    def copy(self, equations: Iterable[Equation], names: dict[Atom, Atom], before: int) -> None:
-        """Equations that are judged already, at these types in this scope, on other values and under new names, which
-        `names` then tells. Those that stood on the line `before` stand on the present one."""
-        types, line, add, named = self.types, self.line, self.equations.append, names.get
+    def again(self, equations: Sequence[Equation]) -> None:
+        """Equations that are judged already, under their own names."""
+        types = self.types
         for equation in equations:
-            bound, printed = equation.binders, equation.types
-            if len(bound) == 1:
-                name = names[bound[0]] = f"%{next(_NUMBERS)}"
-                types[name] = printed[0]  # type: ignore[assignment]
+            if len(equation.binders) == 1:
+                types[equation.binders[0]] = equation.types[0]  # type: ignore[assignment]
+            else:
+                types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
+        self.equations += equations
+
+    def copy(self, steps: Iterable[Step], values: list[Atom], line: int) -> None:
+        """Equations that are judged already, at these types in this scope, on other values and under new names, which
+        join `values`. line: that of the equation that they are a piece of."""
+        types, add, bind, numbers = self.types, self.equations.append, values.append, _NUMBERS
+        told: int | None = None
+        there = line
+        for primitive, parameters, taken, few, printed, operand, place in steps:
+            inputs = tuple([values[one] for one in taken]) if few else taken(values)
+            if len(printed) == 1:
+                name = f"%{next(numbers)}"
+                types[name] = printed[0]
+                bind(name)
                 binders: tuple[Variable, ...] = (name,)
             else:
-                binders = tuple([fresh() for _ in bound])
-                for old, new, one in zip(bound, binders, printed, strict=True):
-                    names[old] = new
-                    types[new] = one  # type: ignore[assignment]
-            inputs = tuple([named(atom, atom) for atom in equation.inputs])
-            place = equation.line
-            if place == before:
-                place = line if type(place) is int else about(line, operand_of(place))
-            add(Equation(equation.primitive, equation.parameters, inputs, binders, printed, place))
+                binders = tuple([fresh() for _ in printed])
+                types.update(zip(binders, printed, strict=True))
+                values += binders
+            if place is not None:
+                add(Equation(primitive, parameters, inputs, binders, printed, place))
+                continue
+            if operand != told:
+                told, there = operand, about(line, operand)
+            add(Equation(primitive, parameters, inputs, binders, printed, there))
 
     def one(
         self,

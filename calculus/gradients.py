@@ -92,15 +92,14 @@ def _forward(
     builder = Builder(bench, bench.checker.scope)
     forward = linearized.forward
     builder.types.update(zip(forward.inputs, types, strict=True))
-    for equation in forward.equations:
-        builder.again(equation)
+    builder.again(forward.equations)
     count = len(forward.outputs) - len(linearized.residuals)
     return builder, forward.outputs[count:], forward.outputs[:count]
 
 
 def _chosen(program: Program, wrt: Sequence[int]) -> tuple[bool, ...]:
-    held = len(program.constants)
-    return tuple(position - held in wrt for position in range(held + len(program.inputs)))
+    held, chosen = len(program.constants), frozenset(wrt)
+    return tuple([position - held in chosen for position in range(held + len(program.inputs))])
 
 
 def _finished(

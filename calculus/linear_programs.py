@@ -95,8 +95,7 @@ def _linear(bench: Workbench, program: Program, found: Linearized, wrt: Sequence
     flags = [position for position, flows in enumerate(_flags(program, wrt)) if flows]
     places = dict(zip(flags, found.linear.inputs[count:], strict=True))
     tangents = [places[held + index] for index in wrt]
-    for equation in found.linear.equations:
-        builder.again(equation)
+    builder.again(found.linear.equations)
     came = iter(found.linear.outputs)
     outputs: list[Atom] = []
     for type, flows in zip(_results(found), found.nonzero, strict=True):

@@ -10,7 +10,8 @@ The tangent of a value has the value's type. Integers, truth values and keys hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
@@ -46,6 +47,19 @@ Pushed: TypeAlias = "tuple[Sequence[Atom], Sequence[Tangent]]"
 """Results of an equation, and their tangents."""
 
 
+_Value: TypeAlias = "tuple[Atom, Tangent, object]"
+
+
+class _Values(dict["Atom", "_Value"]):
+    """What the names of a program stand for; a literal stands for itself."""
+
+    def __missing__(self, atom: Atom) -> _Value:
+        if not isinstance(atom, Literal):
+            raise KeyError(atom)
+        found = self[atom] = atom, None, atom
+        return found
+
+
 class Linearizer:
     """One walk. known: the program as it is, in the making. linear: what becomes of tangents."""
 
@@ -61,10 +75,10 @@ class Linearizer:
 
         if has_cells(program):
             program = without_cells(self.bench, self.scope, program)
-        values: dict[Variable, tuple[Atom, Tangent]] = dict(
-            zip((*program.constants, *program.inputs), zip(primals, tangents, strict=True), strict=True)
-        )
-
+        values = _Values()
+        for name, primal, tangent in zip((*program.constants, *program.inputs), primals, tangents, strict=True):
+            values[name] = self._value(primal, tangent)
+        value, pieces, known, linear, scope = values.__getitem__, self.bench.pieces, self.known, self.linear, self.scope
         for equation in program.equations:
             if "_" in equation.inputs:
                 raise refuse(
@@ -73,47 +87,79 @@ class Linearizer:
                     because="several values may be called so, and the text does not say which is read",
                     help="give the value a name of its own",
                 )
-            self.known.line = self.linear.line = equation.line
-            pairs = [values[atom] if isinstance(atom, str) else (atom, None) for atom in equation.inputs]
-            try:
-                pushed = self.push(equation, [one for one, _ in pairs], [one for _, one in pairs])
-            except Refused as refused:
-                refused.refusal.line = refused.refusal.line or equation.line
-                raise
-            binders = equation.binders
-            if len(binders) == 1:  # nearly all have one result
-                values[binders[0]] = pushed[0][0], pushed[1][0]
-            else:
-                values.update(zip(binders, zip(*pushed, strict=True), strict=True))
-        pairs = [(atom, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
-        return [one for one, _ in pairs], [one for _, one in pairs]
+            given = [*map(value, equation.inputs)]
+            key = (
+                "linear", scope, equation.primitive, equation.parameters, equation.types,
+                *[kind for _, _, kind in given],
+            )  # fmt: skip
+            piece = pieces.get(key)
+            binders, line = equation.binders, equation.line
+            if piece is None:
+                known.line = linear.line = line
+                try:
+                    pushed = self._pushed(equation, [one for one, _, _ in given], [one for _, one, _ in given], key)
+                except Refused as refused:
+                    refused.refusal.line = refused.refusal.line or line
+                    raise
+                for binder, primal, tangent in zip(binders, *pushed, strict=True):
+                    values[binder] = self._value(primal, tangent)
+                continue
+            here = [one for one, _, _ in given]
+            here += [one for _, one, _ in given if one is not None]
+            here += piece.held
+            known.copy(piece.known, here, line)
+            if piece.linear:
+                linear.copy(piece.linear, here, line)
+            results, kinds, count = piece.results, piece.kinds, len(binders)
+            for at, binder in enumerate(binders):
+                first, second = results[at], results[at + count]
+                values[binder] = here[first], None if second is None else here[second], kinds[at]  # type: ignore[index]
+        ends = [(atom, None, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
+        return [one for one, _, _ in ends], [one for _, one, _ in ends]
 
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
-        if tangents.count(None) == len(tangents):
-            results = self.known.emit(equation.primitive, primals, equation.parameters, equation.types)
-            return results, [None] * len(results)
-        known, linear = self.known, self.linear
-        types, moving = known.types, linear.types
         key = (
             "linear", self.scope, equation.primitive, equation.parameters, equation.types,
-            *[(types.get(atom) or known.type_of(atom)) if isinstance(atom, str) else atom for atom in primals],
-            *[(moving.get(atom) or linear.type_of(atom)) if isinstance(atom, str) else atom for atom in tangents],
+            *[self._value(*pair)[2] for pair in zip(primals, tangents, strict=True)],
         )  # fmt: skip
-        names = (*primals, *[atom for atom in tangents if atom is not None])
         piece = self.bench.pieces.get(key)
-        if piece is not None:
-            new = dict(zip(piece.names, names, strict=True))
-            known.copy(piece.known, new, piece.line)
-            linear.copy(piece.linear, new, piece.line)
-            found = [None if atom is None else new.get(atom, atom) for atom in piece.results]
-            count = len(equation.binders)
-            return found[:count], found[count:]  # type: ignore[return-value]
+        if piece is None:
+            return self._pushed(equation, primals, tangents, key)
+        here = [*primals, *[atom for atom in tangents if atom is not None], *piece.held]
+        self.known.copy(piece.known, here, self.known.line)
+        self.linear.copy(piece.linear, here, self.linear.line)
+        found = [None if place is None else here[place] for place in piece.results]
+        count = len(equation.binders)
+        return found[:count], found[count:]  # type: ignore[return-value]
+
+    def _value(self, primal: Atom, tangent: Tangent) -> _Value:
+        """A value with its tangent, and what of the two an equation's derivation depends on: their types, of a literal
+        which it is."""
+        kind = primal if isinstance(primal, Literal) else self.known.type_of(primal)
+        moving = self.linear.type_of(tangent) if isinstance(tangent, str) else tangent
+        return primal, tangent, kind if moving is None else (kind, moving)
+
+    def _pushed(
+        self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent], key: Hashable
+    ) -> Pushed:
+        """The same, derived, and remembered under `key`."""
+        known, linear = self.known, self.linear
         before = len(known.equations), len(linear.equations)
-        pushed = self.derived(equation, primals, tangents)
+        pushed: Pushed
+        if tangents.count(None) == len(tangents):
+            results = known.emit(equation.primitive, primals, equation.parameters, equation.types)
+            pushed = results, [None] * len(results)
+            primitive = TABLE.get(equation.primitive)
+            if primitive is None or primitive.trusted:  # what is trusted is counted at each use
+                return pushed
+        else:
+            pushed = self.derived(equation, primals, tangents)
         made = known.equations[before[0] :], linear.equations[before[1] :]
-        self.bench.remember(key, names, *made, (*pushed[0], *pushed[1]), equation.line)
+        names = (*primals, *[atom for atom in tangents if atom is not None])
+        kinds = tuple([self._value(*pair)[2] for pair in zip(*pushed, strict=True)])
+        self.bench.remember(key, names, *made, (*pushed[0], *pushed[1]), equation.line, kinds)
         return pushed
 
     def derived(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
@@ -322,9 +368,10 @@ def finish(
     given = [tangent for tangent in tangents if isinstance(tangent, str)]
     wanted = [tangent for tangent in pushed if tangent is not None]
     linear = walk.linear.program(given, wanted)
-    bound = {*given, *(binder for equation in linear.equations for binder in equation.binders)}
-    used = [*(atom for equation in linear.equations for atom in equation.inputs), *wanted]
-    residuals = tuple(dict.fromkeys(atom for atom in used if isinstance(atom, str) and atom not in bound))
+    bound = {*given, *chain.from_iterable([equation.binders for equation in linear.equations])}
+    used = dict.fromkeys(chain.from_iterable([equation.inputs for equation in linear.equations]))
+    used.update(dict.fromkeys(wanted))
+    residuals = tuple([atom for atom in used if atom not in bound and isinstance(atom, str)])
     if len(residuals) > MOST_SAVED:
         raise refuse(
             "unmodelled-construct",

@@ -9,7 +9,7 @@ stands, before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
@@ -33,6 +33,20 @@ class Transposed(NamedTuple):
     nonzero: tuple[bool, ...]
 
 
+class _Kinds(dict["Atom", object]):
+    """What of an operand the transpose of an equation depends on: its type, and whether it is linear; of a literal,
+    which it is. To be asked when it is settled which names are linear."""
+
+    def __init__(self, builder: Builder, linear: set[Variable]) -> None:
+        super().__init__()
+        self._types, self._type_of, self._linear = builder.types, builder.type_of, linear
+
+    def __missing__(self, atom: Atom) -> object:
+        type = atom if isinstance(atom, Literal) else self._types.get(atom) or self._type_of(atom)
+        found = self[atom] = (type,) if atom in self._linear else type
+        return found
+
+
 class Transposer:
     """One walk. builder: the transposed program in the making. linear: the names that depend on the linear inputs."""
 
@@ -48,30 +62,47 @@ class Transposer:
         is in `cotangents`. Names of inputs that are not linear, and their types, are the builder's already."""
         builder = self.builder
         self.linear.update(linear)
+        apart, join, types = self.linear.isdisjoint, self.linear.add, builder.types
+        kinds = _Kinds(builder, self.linear)
+        moving: list[Equation] = []
         for equation in program.equations:
-            if self.linear.isdisjoint(equation.inputs):
+            if apart(equation.inputs):
                 builder.line = equation.line
-                builder.again(equation)
-            else:
-                self.linear.update(equation.binders)
-        for equation in program.equations:  # the types of what is never computed are known all the same
-            if not self.linear.isdisjoint(equation.binders):
-                builder.types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
+                builder.again((equation,))
+                continue
+            moving.append(equation)
+            for binder, type in zip(equation.binders, equation.types, strict=True):
+                join(binder)
+                types[binder] = type  # type: ignore[assignment]  # known of what is never computed, all the same
+                kinds[binder] = (type,)
         for atom, ct in zip(program.outputs, flowing, strict=True):
             if ct is not None:
                 self.add(atom, ct)
-        for equation in reversed(program.equations):
-            if self.linear.isdisjoint(equation.binders):
-                continue
-            cts = [self.cotangents.pop(binder, None) for binder in equation.binders]
+        kind = kinds.__getitem__
+        took, pieces, scope = self.cotangents.pop, self.bench.pieces, self.scope
+        for equation in reversed(moving):
+            cts = [took(binder, None) for binder in equation.binders]
             if cts.count(None) == len(cts):
                 continue
-            builder.line = equation.line
-            try:
-                self.pull(equation, cts)
-            except Refused as refused:
-                refused.refusal.line = refused.refusal.line or equation.line
-                raise
+            inputs, line = equation.inputs, equation.line
+            key = (
+                "transposed", scope, equation.primitive, equation.parameters, equation.types,
+                *map(kind, inputs), *[types.get(ct, ct) for ct in cts],  # type: ignore[arg-type]
+            )  # fmt: skip
+            builder.line = line
+            piece = pieces.get(key)
+            if piece is None:
+                try:
+                    self.pull(equation, cts, key)
+                except Refused as refused:
+                    refused.refusal.line = refused.refusal.line or line
+                    raise
+                continue
+            here = [*inputs, *[ct for ct in cts if ct is not None], *piece.held]
+            builder.copy(piece.known, here, line)
+            for atom, place in zip(inputs, piece.results, strict=True):
+                if place is not None:
+                    self._sum(atom, here[place])  # type: ignore[arg-type]
 
     def add(self, atom: Atom, ct: Atom | None) -> None:
         """Add to the cotangent of a value, if it is linear."""
@@ -83,32 +114,16 @@ class Transposer:
         before = self.cotangents.get(atom)
         self.cotangents[atom] = ct if before is None else self.builder.one("add_any", (before, ct))
 
-    def pull(self, equation: Equation, cts: Sequence[Atom | None]) -> None:
-        """Bring the cotangents of an equation's results to its operands. What was derived of an equation like it is not
-        derived again."""
-        builder, linear = self.builder, self.linear
-        types, type_of = builder.types, builder.type_of
-        key = (
-            "transposed", self.scope, equation.primitive, equation.parameters, equation.types,
-            *[
-                (types.get(atom) or type_of(atom), atom in linear) if isinstance(atom, str) else atom
-                for atom in equation.inputs
-            ],
-            *[(types.get(ct) or type_of(ct)) if isinstance(ct, str) else ct for ct in cts],
-        )  # fmt: skip
+    def pull(self, equation: Equation, cts: Sequence[Atom | None], key: Hashable) -> None:
+        """Bring the cotangents of an equation's results to its operands, and remember under `key` how."""
+        builder = self.builder
+        before = len(builder.equations)
+        walk = Transposer(self.bench, self.scope, builder)
+        walk.linear = self.linear
+        walk.derived(equation, cts)
+        came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
         names = (*equation.inputs, *[ct for ct in cts if ct is not None])
-        piece = self.bench.pieces.get(key)
-        if piece is not None:
-            new = dict(zip(piece.names, names, strict=True))
-            builder.copy(piece.known, new, piece.line)
-            came = [None if ct is None else new.get(ct, ct) for ct in piece.results]
-        else:
-            before = len(builder.equations)
-            walk = Transposer(self.bench, self.scope, builder)
-            walk.linear = linear
-            walk.derived(equation, cts)
-            came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
-            self.bench.remember(key, names, builder.equations[before:], (), came, equation.line)
+        self.bench.remember(key, names, builder.equations[before:], (), came, equation.line)
         for atom, ct in zip(equation.inputs, came, strict=True):
             if ct is not None:
                 self._sum(atom, ct)  # type: ignore[arg-type]

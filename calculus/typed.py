@@ -7,6 +7,7 @@ types, so they are written down first.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 
 from calculus.checking import Checked
 from calculus.programs import Equation, Parameters, Program, Programs, Reference, Value
@@ -32,7 +33,7 @@ def _written(checked: Checked, done: dict[int, Program]) -> Program:
             for index, equation in enumerate(program.equations)
         ]
     )
-    if all(one is other for one, other in zip(equations, program.equations, strict=True)):
+    if all(map(is_, equations, program.equations)):
         return program
     return Program(
         program.constants, program.constant_types, program.inputs, program.input_types, equations, program.outputs,

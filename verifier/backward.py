@@ -115,8 +115,8 @@ def made(
     if make is transposed:
         count = 0
     elif make in (gradient, vjp):
-        held = len(program.constants)
-        flags = [index - held in positions for index in range(held + len(program.inputs))]
+        held, chosen = len(program.constants), frozenset(positions)
+        flags = [index - held in chosen for index in range(held + len(program.inputs))]
         count = len(linearize(bench, checker.scope, program, flags).forward.equations)
     return Made(document, examined, tuple(sorted(bench.assumed)), count)
 

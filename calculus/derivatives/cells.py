@@ -15,13 +15,12 @@ from calculus.refusals import Place, refuse
 _MAKE: Final = frozenset({"new_ref", "empty_ref"})
 _END: Final = frozenset({"freeze", "free_ref"})
 _STATEMENTS: Final = frozenset({"get", "swap", "addupdate"})
+_TELLING: Final = _MAKE | _STATEMENTS
 
 
 def has_cells(program: Program) -> bool:
     """Whether a body makes cells, or reads or writes some."""
-    return any(
-        one.cell is not None or one.primitive in _MAKE or one.primitive in _STATEMENTS for one in program.equations
-    )
+    return any(one.cell is not None or one.primitive in _TELLING for one in program.equations)
 
 
 def without_cells(bench: Workbench, scope: Scope, program: Program) -> Program:

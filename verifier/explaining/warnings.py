@@ -143,15 +143,18 @@ def _unused(body: Checked, words: Words) -> Iterator[Warned]:
 
 def _lost(body: Checked, words: Words) -> Iterator[Warned]:
     """Casts from reduced back to replicated."""
+    casts = [one for one in body.program.equations if one.primitive == "reshard" and isinstance(one.inputs[0], str)]
+    if not casts:
+        return
+    asked = {one.inputs[0] for one in casts}
     types = {
-        binder: type for one in body.program.equations for binder, type in zip(one.binders, one.types, strict=True)
+        binder: type
+        for one in body.program.equations
+        if not asked.isdisjoint(one.binders)
+        for binder, type in zip(one.binders, one.types, strict=True)
     }
-    made: dict[str, Equation] = {}
-    for equation in body.program.equations:
-        made.update(dict.fromkeys(equation.binders, equation))
-        if equation.primitive != "reshard" or not isinstance(equation.inputs[0], str):
-            continue
-        before, after = types.get(equation.inputs[0]), equation.types[0]
+    for equation in casts:
+        before, after = types.get(str(equation.inputs[0])), equation.types[0]
         if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
             continue
         gone = [axis for axis in before.reduced if after.state(axis) == "N"]

@@ -10,6 +10,8 @@ parameter's value, a literal. What a leaf's text means is the grammar's business
 from __future__ import annotations
 
 import gc
+import itertools
+import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -77,7 +79,7 @@ class _Names(dict[Any, Variable]):
 
     def __init__(self, taken: set[str], dropped: dict[Any, Variable]) -> None:
         super().__init__(dropped)
-        self._fresh = (name for name in _alphabet() if name not in taken)
+        self._fresh = itertools.filterfalse(taken.__contains__, _alphabet())
 
     def __missing__(self, variable: Any) -> Variable:
         name = self[variable] = next(self._fresh)
@@ -429,6 +431,8 @@ def _unused(jaxpr: Any) -> dict[Any, Variable]:
 
 def _identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
+    if all(map(operator.is_, values, others)) and len(values) == len(others):
+        return True
     for value, other in zip(values, others, strict=True):
         if value is other:
             continue

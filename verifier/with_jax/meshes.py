@@ -92,10 +92,15 @@ def _made_in(program: Any) -> Iterator[Any]:
                 if not mesh.empty:
                     yield mesh
             for held in eqn.params.values():
+                if held is None or type(held) in _PLAIN:
+                    continue
                 for value in held if type(held) is tuple else (held,):
                     if isinstance(value, PROGRAM) and id(opened(value)) not in seen:
                         seen.add(id(opened(value)))
                         waiting.append(opened(value))
+
+
+_PLAIN: Final = frozenset({bool, int, float, str})
 
 
 def _as_around(mesh: Any, around: dict[str, Any]) -> Any:
