@@ -151,12 +151,14 @@ Value: TypeAlias = (
 
 
 class Parameters(Mapping[str, Value]):
-    """An equation's parameters in the order printed. Shared between equations that print the same block."""
+    """An equation's parameters in the order printed. Shared between equations that print the same block. holding: those
+    that hold or name programs."""
 
-    __slots__ = ("_by_name", "items_in_order")
+    __slots__ = ("_by_name", "holding", "items_in_order")
 
     def __init__(self, items: tuple[tuple[str, Value], ...] = ()) -> None:
         self.items_in_order = items
+        self.holding = tuple([item for item in items if isinstance(item[1], _HOLDING)])
         self._by_name = dict(items)
 
     def __getitem__(self, name: str) -> Value:
@@ -402,7 +404,14 @@ def body(value: Value) -> Program | None:
 
 def bodies(parameters: Parameters) -> Iterator[tuple[str, Program]]:
     """Every program among the parameters, with the parameter's name, in the order printed."""
-    for name, value in parameters.items_in_order:
+    return _bodies(parameters.holding) if parameters.holding else iter(())
+
+
+_HOLDING: Final = (Program, Reference, Programs)
+
+
+def _bodies(rows: Sequence[tuple[str, Value]]) -> Iterator[tuple[str, Program]]:
+    for name, value in rows:
         for item in value.items if isinstance(value, Programs) else (value,):
             program = body(item)
             if program is not None:

@@ -71,7 +71,7 @@ class Attribution:
         names: Iterable[str] = charge.equation.binders
         for depth in range(len(charge.sites) - 1, -1, -1):
             checked, _ = charge.sites[depth]
-            found = self._on(checked.program, names)
+            found = self._on(checked.program, names, charge.sites[depth][1])
             if depth == 0 or not found:
                 return frozenset(found)
             outer, above = charge.sites[depth - 1]
@@ -134,14 +134,16 @@ class Attribution:
             found = self._bodies[id(program)] = _Body(program)
         return found
 
-    def _on(self, program: Program, names: Iterable[str], depth: int = 0) -> set[int]:
-        """The outputs that values become: through equations whose results have their elements."""
+    def _on(self, program: Program, names: Iterable[str], start: int = 0, depth: int = 0) -> set[int]:
+        """The outputs that values become: through equations whose results have their elements. start: a place that all
+        who use them stand after."""
         body = self._body(program)
+        users = body.users(start)
         waiting = [name for name in names if name != "_"]
         reached = set(waiting)
         carried: dict[int, set[int]] = {}
         for name in waiting:  # grows while it is read
-            for at, index in body.users.get(name, ()):
+            for at, index in users.get(name, ()):
                 carried.setdefault(at, set()).add(index)
                 if len(carried) > _FAR:
                     return set()
@@ -158,7 +160,7 @@ class Attribution:
         if inside:
             if len(inside) > 1 or depth > _DEEP or len(inside[0].inputs) != len(equation.inputs):
                 return ()
-            found = self._on(inside[0], [inside[0].inputs[one] for one in carried], depth + 1)
+            found = self._on(inside[0], [inside[0].inputs[one] for one in carried], depth=depth + 1)
             return [equation.binders[result] for result in found if result < len(equation.binders)]
         if equation.primitive == "dot_general":
             return ()
@@ -174,15 +176,18 @@ class _Body:
         self.program = program
         self.made = {binder: equation for equation in program.equations for binder in equation.binders}
         self.positions = {name: index for index, name in enumerate((*program.constants, *program.inputs))}
+        self._users: dict[str, list[tuple[int, int]]] = {}
+        self._seen = len(program.equations)
 
-    @functools.cached_property
-    def users(self) -> dict[str, list[tuple[int, int]]]:
-        """The places of the equations that read each name, and which operand it is there."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for at, equation in enumerate(self.program.equations):
-            for index, atom in enumerate(equation.inputs):
+    def users(self, start: int) -> dict[str, list[tuple[int, int]]]:
+        """The places of the equations from a place on that read each name (and of some before), and which operand it is
+        there."""
+        found, equations = self._users, self.program.equations
+        for at in range(start, self._seen):
+            for index, atom in enumerate(equations[at].inputs):
                 if isinstance(atom, str):
                     found.setdefault(atom, []).append((at, index))
+        self._seen = min(self._seen, start)
         return found
 
     @functools.cached_property
@@ -192,7 +197,10 @@ class _Body:
         names = (*program.constants, *program.inputs)
         found = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
         for equation in program.equations:
-            found.update(zip(equation.binders, equation.types, strict=True))
+            if len(equation.binders) == 1:  # nearly all have one result
+                found[equation.binders[0]] = equation.types[0]
+            else:
+                found.update(zip(equation.binders, equation.types, strict=True))
         return found
 
     def back(self, name: object) -> Origin:
