@@ -79,7 +79,8 @@ class Transposer:
             if ct is not None:
                 self.add(atom, ct)
         kind = kinds.__getitem__
-        took, pieces, scope = self.cotangents.pop, self.bench.pieces, self.scope
+        cotangents, pieces, scope = self.cotangents, self.bench.pieces, self.scope
+        took = cotangents.pop
         for equation in reversed(moving):
             cts = [took(binder, None) for binder in equation.binders]
             if cts.count(None) == len(cts):
@@ -101,8 +102,12 @@ class Transposer:
             here = [*inputs, *[ct for ct in cts if ct is not None], *piece.held]
             builder.copy(piece.known, here, line)
             for atom, place in zip(inputs, piece.results, strict=True):
-                if place is not None:
+                if place is None:
+                    continue
+                if atom in cotangents:
                     self._sum(atom, here[place])  # type: ignore[arg-type]
+                else:
+                    cotangents[atom] = here[place]  # type: ignore[index]
 
     def add(self, atom: Atom, ct: Atom | None) -> None:
         """Add to the cotangent of a value, if it is linear."""

@@ -122,7 +122,7 @@ class Attribution:
         for one in programs:  # grows while it is read
             for equation in one.equations:
                 within.setdefault(id(equation), one)
-                for _, held in bodies(equation.parameters) if equation.parameters else ():
+                for _, held in bodies(equation.parameters) if equation.parameters.holding else ():
                     if held is not self._program and id(held) not in holders:
                         holders[id(held)] = one, equation, inners.get((id(equation), id(held.equations)))
                         programs.append(held)

@@ -123,7 +123,7 @@ class Forward:
                     continue
                 place = equation.line
                 self._by_line[place] = None if place in self._by_line else equation
-                for _, inner in bodies(equation.parameters) if equation.parameters else ():
+                for _, inner in bodies(equation.parameters) if equation.parameters.holding else ():
                     if id(inner) not in seen:
                         seen.add(id(inner))
                         waiting.append(inner)

@@ -376,7 +376,7 @@ class _After:
         """Whether an equation is transposed, or holds one that is."""
         return self._transposed(equation) or any(
             self._gives(one)
-            for _, inner in (bodies(equation.parameters) if equation.parameters else ())
+            for _, inner in (bodies(equation.parameters) if equation.parameters.holding else ())
             for one in inner.equations
         )
 
@@ -386,10 +386,10 @@ def _has_gradient(program: Program, lines: FunctionLines) -> bool:
     seen: set[int] = set()
     waiting = [program]
     for one in waiting:  # grows while it is read
+        if lines.some_transposed(one.equations):
+            return True
         for equation in one.equations:
-            if lines.transposed(equation.line):
-                return True
-            for _, inner in bodies(equation.parameters) if equation.parameters else ():
+            for _, inner in bodies(equation.parameters) if equation.parameters.holding else ():
                 if id(inner) not in seen:
                     seen.add(id(inner))
                     waiting.append(inner)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -431,9 +430,7 @@ def _unused(jaxpr: Any) -> dict[Any, Variable]:
 
 def _identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
-    if all(map(operator.is_, values, others)) and len(values) == len(others):
-        return True
-    for value, other in zip(values, others, strict=True):
+    for value, other in zip(values, others):  # noqa: B905  # as long, since they are equal
         if value is other:
             continue
         kind = type(value)

@@ -11,12 +11,12 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calculus.programs import Document, Program, bodies
+from calculus.programs import Document, Equation, Program, bodies
 from verifier.with_jax.convert import Converted
 
 #: packages whose frames are not the user's, wherever they are installed
@@ -81,6 +81,17 @@ class Lines:
     def transposed(self, place: int) -> bool:
         """Whether JAX made the equation with this `line` by transposing another: it is part of a backward pass."""
         return "transpose(" in self._stack(place)
+
+    def some_transposed(self, equations: Iterable[Equation]) -> bool:
+        """Whether JAX made one of these equations by transposing another."""
+        origins, seen = self._converted.origins, set[int]()
+        for equation in equations:
+            source = getattr(origins[equation.line - 1], "source_info", None) if equation.line > 0 else None
+            if source is not None and id(source.name_stack) not in seen:
+                seen.add(id(source.name_stack))
+                if self.transposed(equation.line):
+                    return True
+        return False
 
     def remade(self, place: int) -> bool:
         """Whether the equation with this `line` computes, in a backward pass, what was not kept of the forward pass."""
