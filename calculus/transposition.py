@@ -71,7 +71,7 @@ class Transposer:
                 builder.again((equation,))
                 continue
             moving.append(equation)
-            for binder, type in zip(equation.binders, equation.types, strict=True):
+            for binder, type in zip(equation.binders, equation.types):  # noqa: B905  # of judged equations
                 join(binder)
                 types[binder] = type  # type: ignore[assignment]  # known of what is never computed, all the same
                 kinds[binder] = (type,)
@@ -81,10 +81,19 @@ class Transposer:
         kind = kinds.__getitem__
         cotangents, pieces, scope = self.cotangents, self.bench.pieces, self.scope
         took = cotangents.pop
+        cts: list[Atom | None]
         for equation in reversed(moving):
-            cts = [took(binder, None) for binder in equation.binders]
-            if cts.count(None) == len(cts):
-                continue
+            binders = equation.binders
+            if len(binders) == 1:  # nearly all have one result
+                one = took(binders[0], None)
+                if one is None:
+                    continue
+                cts, some = [one], [one]
+            else:
+                cts = [took(binder, None) for binder in binders]
+                some = [ct for ct in cts if ct is not None]
+                if not some:
+                    continue
             inputs, line = equation.inputs, equation.line
             key = (
                 "transposed", scope, equation.primitive, equation.parameters, equation.types,
@@ -99,13 +108,13 @@ class Transposer:
                     refused.refusal.line = refused.refusal.line or line
                     raise
                 continue
-            here = [*inputs, *[ct for ct in cts if ct is not None], *piece.held]
+            here = [*inputs, *some, *piece.held]
             builder.copy(piece.known, here, line)
-            for atom, place in zip(inputs, piece.results, strict=True):
+            for atom, place in zip(inputs, piece.results):  # noqa: B905  # of one equation
                 if place is None:
                     continue
                 if atom in cotangents:
-                    self._sum(atom, here[place])  # type: ignore[arg-type]
+                    self._sum(atom, here[place])
                 else:
                     cotangents[atom] = here[place]  # type: ignore[index]
 
