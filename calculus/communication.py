@@ -15,13 +15,15 @@ alike to a partitioner, which may renumber devices along one that is free; there
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from fractions import Fraction
 from math import prod
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.meshes import AxisMode, Mesh
 from calculus.types import ArrayType, Axes, Dim, array_type
 from calculus.volumes import Volume, volume
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 ALL_REDUCE: Final = "all-reduce"
 ALL_GATHER: Final = "all-gather"
@@ -63,7 +65,11 @@ class Collective(NamedTuple):
         if self.kind == PERMUTE:
             return self.payload
         sent = (2 if self.kind == ALL_REDUCE else 1) * (self.group - 1) * self.payload
-        return Fraction(sent, self.group) if sent % self.group else sent // self.group
+        if sent % self.group == 0:
+            return sent // self.group
+        from fractions import Fraction
+
+        return Fraction(sent, self.group)
 
     def of(self, subject: int, goal: Hashable = None) -> Collective:
         """This collective with its subject set, and its goal where one is given."""

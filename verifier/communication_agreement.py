@@ -8,11 +8,11 @@ types derive there has gone in a way with a name: folded away, constant, hoisted
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
 from verifier.compiled.classes import AT_ONCE, CONSTANT, FOLDED, HOISTED, RENUMBERED, SHARED
@@ -21,9 +21,11 @@ from verifier.compiled.groups import NO_AXES
 from verifier.compiled.matching import matched
 from verifier.compiled.reading import Moved
 from verifier.explaining.guarantees import Answer, Guarantee
-from verifier.program_agreement import PATIENCE, Broken, Lost, Worker, seeds
+from verifier.program_agreement import seeds
 from verifier.report import count
+from verifier.spread import Pace, Running, Task, spread
 
+DOOR: Final = "verifier.with_jax.communicating:Communicating"
 NAMED: Final = (FOLDED, CONSTANT, HOISTED, RENUMBERED, SHARED, AT_ONCE)
 """The ways in which what the types derive along an axis is not moved along it."""
 
@@ -134,61 +136,27 @@ def compare(
     """Compare so many drawn programs, or as many as there are until somebody interrupts. names: of more that are
     compared, `FILE.jaxpr` or `package.module:factory`, each with its mesh as text, empty for its own."""
     started = time.monotonic()
-    waiting: list[int | tuple[str, str]] = [*names, *seeds(seed, programs)]
-    programs += len(names)
-    found = Communication(seed, programs)
-    workers: dict[Connection, Worker] = {}
-    doing: dict[Connection, str] = {}
+    tasks = [Task("named", one) for one in names] + [Task("asked", (one,)) for one in seeds(seed, programs)]
+    found = Communication(seed, len(tasks))
 
-    def start() -> None:
-        worker = Worker("verifier.with_jax.communicating:Communicating")
-        workers[worker.connection] = worker
-        give(worker)
+    def take(task: Task, result: Asked) -> Sequence[Task]:
+        found.programs.append(result)
+        wrong = len(found.axes(ACCEPTED)) + len(found.axes(REFUSED))
+        progress(f"{len(found.programs)} of {len(tasks)} programs, {wrong} axes wrong")
+        return ()
 
-    def give(worker: Worker) -> None:
-        if waiting:
-            next_ = waiting.pop(0)
-            if isinstance(next_, int):
-                worker.seed, doing[worker.connection] = next_, f"seed {next_}"
-                worker.ask("asked", next_)
-            else:
-                worker.seed, doing[worker.connection] = -1, next_[0]
-                worker.ask("named", *next_)
-        else:
-            del workers[worker.connection]
-            worker.end()
+    def ready(version: str) -> None:
+        found.version = version
 
-    try:
-        for _ in range(max(1, min(processes, programs // 10))):
-            start()
-        while workers:
-            ready = wait(list(workers), timeout=1.0)
-            for connection, worker in list(workers.items()):
-                if connection not in ready:
-                    if time.monotonic() - worker.since > PATIENCE:
-                        worker.process.terminate()
-                    continue
-                try:
-                    result = worker.answer()
-                except (Lost, Broken) as error:
-                    del workers[connection]
-                    last = str(error).strip().rpartition("\n")[2]
-                    found.programs.append(Asked(doing[connection], worker.seed, left_out=f"ended: {last}"[:300]))
-                    worker.end()
-                    if waiting:
-                        start()
-                    continue
-                if result is not None:
-                    found.programs.append(result)
-                    wrong = len(found.axes(ACCEPTED)) + len(found.axes(REFUSED))
-                    progress(f"{len(found.programs)} of {programs} programs, {wrong} axes wrong")
-                    found.version = worker.version
-                    give(worker)
-    except KeyboardInterrupt:  # what was compared until then is reported
-        pass
-    finally:
-        for worker in workers.values():
-            worker.end()
+    def ended(task: Task, running: Running, message: str) -> Sequence[Task]:
+        drawn = isinstance(task.arguments[0], int)
+        name = f"seed {task.arguments[0]}" if drawn else task.arguments[0]
+        last = message.strip().rpartition("\n")[2]
+        return take(task, Asked(name, task.arguments[0] if drawn else -1, left_out=f"ended: {last}"[:300]))
+
+    pace = Pace(max(1, min(processes, len(tasks) // 10)))
+    with contextlib.suppress(KeyboardInterrupt):  # what was compared until then is reported
+        spread(DOOR, tasks, pace, take, ended, broke=ended, ready=ready)
     found.programs.sort(key=lambda one: one.seed)
     found.seconds = time.monotonic() - started
     return found

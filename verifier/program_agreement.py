@@ -1,21 +1,16 @@
 """Drawn programs, through the checker, the reference executor and JAX: what a run over many of them finds.
 
 Programs are compared in processes of their own, because JAX may end them: then the program that it was running is
-known, and the others go on. The door to JAX is `verifier.program_worker`.
+known, and the others go on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import re
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any, Final
 
 from calculus.meshes import Mesh
@@ -23,93 +18,15 @@ from calculus.primitives import TABLE
 from calculus.programs import Program
 from verifier.findings import BREAKS, DIES, Compared, Finding
 from verifier.ledger import KINDS, Entry, ledger
-from verifier.program_worker import work
 from verifier.report import count
+from verifier.spread import Pace, Running, Task, spread
+from verifier.workers import Broken, Lost, Worker
 
+DOOR: Final = "verifier.with_jax.programs:Comparing"
 MOST_SHOWN: Final = 10
 """The most unexplained differences that text shows; `--json` lists all."""
-DEVICES: Final = 8
-"""Of JAX, in each process: those of the largest mesh that programs are drawn on."""
-PATIENCE: Final = 300.0
-"""Seconds after which a process that says nothing is ended."""
 TRIALS: Final = 12
 """The most processes that are spent on making a program smaller that ends them."""
-
-
-_FATAL: Final = re.compile(r"Check failed|ERROR|^F\d{4} ")
-"""In the line with which a compiler ends its process."""
-
-
-class Lost(Exception):
-    """A process ended. The message says what the compiler printed last."""
-
-
-class Broken(RuntimeError):
-    """A comparison ended in an error of ours. The message is its traceback."""
-
-
-class Worker:
-    """A process that compares programs. engine: what does, `module:class`. devices: how many JAX has there, of which
-    platform."""
-
-    def __init__(
-        self, engine: str = "verifier.with_jax.programs:Comparing", devices: int = DEVICES, platform: str = "cpu"
-    ) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self._errors = tempfile.NamedTemporaryFile(suffix=".err", delete=False)  # noqa: SIM115  # lives as long
-        arguments = theirs, self._errors.name, devices, engine, platform
-        self.process = context.Process(target=work, args=arguments, daemon=True)
-        self.process.start()
-        theirs.close()
-        self.running: tuple[Any, ...] | None = None
-        self.seed = -1
-        self.since = time.monotonic()
-        self.version = ""
-
-    def ask(self, name: str, *arguments: Any) -> None:
-        """Send a task."""
-        self.running, self.since = None, time.monotonic()
-        with contextlib.suppress(BrokenPipeError):
-            self.connection.send((name, *arguments))
-
-    def answer(self) -> Any:
-        """What came, `None` if it is no result yet. Raises `Lost` where the process has ended."""
-        try:
-            kind, *said = self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            self.process.join()
-            raise Lost(self._last_words()) from None
-        self.since = time.monotonic()
-        if kind == "running":
-            self.running = tuple(said)
-        elif kind == "ready":
-            self.version = said[0]
-        elif kind == "failed":
-            raise Broken(said[0])
-        else:
-            return said[0]
-        return None
-
-    def result(self) -> Any:
-        """The result of the task. Raises `Lost`."""
-        while True:
-            found = self.answer()
-            if found is not None:
-                return found
-
-    def _last_words(self) -> str:
-        lines = Path(self._errors.name).read_text(encoding="utf-8", errors="replace").splitlines()
-        said = next((line for line in lines if _FATAL.search(line)), lines[-1] if lines else "")
-        return f"exit status {self.process.exitcode}: {said.strip()[:300]}"
-
-    def end(self) -> None:
-        """End the process."""
-        if self.process.is_alive():
-            self.process.terminate()
-        self.process.join()
-        self.connection.close()
-        Path(self._errors.name).unlink(missing_ok=True)
 
 
 @dataclass
@@ -158,54 +75,26 @@ def compare(
         _look_for(platform)
     started = time.monotonic()
     every = ledger()
-    waiting = seeds(seed, programs)
     found = Programs(seed, programs)
-    workers: dict[Connection, Worker] = {}
 
-    def start() -> None:
-        worker = Worker(platform=platform)
-        workers[worker.connection] = worker
-        give(worker)
+    def take(task: Task, result: Compared) -> Sequence[Task]:
+        found.compared.append(result)
+        progress(f"{len(found.compared)} of {programs} programs, {len(found.unexplained)} unexplained")
+        return ()
 
-    def give(worker: Worker) -> None:
-        if waiting:
-            worker.seed = waiting.pop(0)
-            worker.ask("drawn", worker.seed)
-        else:
-            del workers[worker.connection]
-            worker.end()
+    def ready(version: str) -> None:
+        found.version = version
 
-    try:
-        for _ in range(max(1, min(processes, programs // 10))):
-            start()
-        while workers:
-            ready = wait(list(workers), timeout=1.0)
-            for connection, worker in list(workers.items()):
-                if connection not in ready:
-                    if time.monotonic() - worker.since > PATIENCE:
-                        worker.process.terminate()
-                    continue
-                try:
-                    result = worker.answer()
-                except Lost as lost:
-                    del workers[connection]
-                    found.compared.append(_died(worker, str(lost), _spoken_of(every, worker.version)))
-                    worker.end()
-                    if waiting:
-                        start()
-                    continue
-                except Broken as broken:
-                    result = _broken(worker, str(broken))
-                if result is not None:
-                    found.compared.append(result)
-                    progress(f"{len(found.compared)} of {programs} programs, {len(found.unexplained)} unexplained")
-                    found.version = worker.version
-                    give(worker)
-    except KeyboardInterrupt:  # what was compared until then is reported
-        pass
-    finally:
-        for worker in workers.values():
-            worker.end()
+    def died(task: Task, running: Running, message: str) -> Sequence[Task]:
+        return take(task, _died(task.arguments[0], running, message, _spoken_of(every, found.version)))
+
+    def broke(task: Task, running: Running, message: str) -> Sequence[Task]:
+        return take(task, _broken(task.arguments[0], running, message))
+
+    tasks = [Task("drawn", (one,)) for one in seeds(seed, programs)]
+    pace = Pace(max(1, min(processes, programs // 10)))
+    with contextlib.suppress(KeyboardInterrupt):  # what was compared until then is reported
+        spread(DOOR, tasks, pace, take, died, broke=broke, ready=ready, platform=platform)
     found.entries = _spoken_of(every, found.version)
     found.compared.sort(key=lambda one: one.seed)
     found.seconds = time.monotonic() - started
@@ -218,7 +107,7 @@ class NoDevices(Exception):
 
 def _look_for(platform: str) -> None:
     """Raises `NoDevices` where there are none."""
-    worker = Worker(platform=platform)
+    worker = Worker(DOOR, platform=platform)
     try:
         worker.ask("devices_of", platform)
         said = worker.result()
@@ -235,12 +124,12 @@ def _spoken_of(entries: Sequence[Entry], version: str) -> Sequence[Entry]:
     return [entry for entry in entries if version in entry.versions] or entries
 
 
-def _died(worker: Worker, message: str, entries: Sequence[Entry]) -> Compared:
-    """A program that ended its process, and the smallest one that is found to do so."""
-    if worker.running is None:
-        return _broken(worker, f"the process ended before JAX ran anything: {message}")
-    program, mesh = worker.running
-    one = Compared(worker.seed, mesh)
+def _died(seed: int, running: Running, message: str, entries: Sequence[Entry]) -> Compared:
+    """A program that ended its process, and the smallest one that is found to do so. running: what JAX was given."""
+    if running is None:
+        return _broken(seed, running, f"the process ended before JAX ran anything: {message}")
+    program, mesh = running
+    one = Compared(seed, mesh)
     trials = 0
 
     def dies(smaller: Program) -> bool:
@@ -248,8 +137,8 @@ def _died(worker: Worker, message: str, entries: Sequence[Entry]) -> Compared:
         trials += 1
         if trials > TRIALS:
             return False
-        fresh = Worker()
-        fresh.ask("compared", smaller, mesh, worker.seed)
+        fresh = Worker(DOOR)
+        fresh.ask("compared", smaller, mesh, seed)
         try:
             fresh.result()
         except Lost:
@@ -262,7 +151,7 @@ def _died(worker: Worker, message: str, entries: Sequence[Entry]) -> Compared:
 
     from verifier.generated.shrinking import shrunk
 
-    finding = Finding(DIES, message, program, mesh, seed=worker.seed)
+    finding = Finding(DIES, message, program, mesh, seed=seed)
     if not any(entry.shows(finding, True) for entry in entries):
         finding.program = shrunk(program, dies, mesh)
     finding.entry = next((entry.number for entry in entries if entry.shows(finding)), 0)
@@ -270,10 +159,10 @@ def _died(worker: Worker, message: str, entries: Sequence[Entry]) -> Compared:
     return one
 
 
-def _broken(worker: Worker, message: str) -> Compared:
+def _broken(seed: int, running: Running, message: str) -> Compared:
     """A program whose comparison ended in an error."""
-    program, mesh = worker.running or (Program((), (), (), (), (), ()), Mesh(()))
-    return Compared(worker.seed, mesh, findings=[Finding(BREAKS, message, program, mesh, seed=worker.seed)])
+    program, mesh = running or (Program((), (), (), (), (), ()), Mesh(()))
+    return Compared(seed, mesh, findings=[Finding(BREAKS, message, program, mesh, seed=seed)])
 
 
 # --- as text ----------------------------------------------------------------------------------------------------------

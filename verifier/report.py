@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from calculus.communication import AT_MOST, EXACT
 from calculus.refusals import Family, Refusal
 from grammar.render import render
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 Verdict: TypeAlias = Literal["ok", "refused", "malformed"]
 

@@ -68,7 +68,7 @@ def _project(folder: Path) -> Path | None:
 
 def _named_by(project: Path) -> Iterable[Path]:
     try:
-        rules: Any = tomllib.loads(project.read_text(encoding="utf-8"))
+        rules = _parsed(project.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return ()  # somebody else's business: a broken project file is for its own tools to report
     for key, otherwise in (("tool", {}), ("shardproof", {}), ("rules", [])):
@@ -76,6 +76,11 @@ def _named_by(project: Path) -> Iterable[Path]:
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
         raise BadRules(f'{project}: [tool.shardproof] rules should be a list of file names, as in rules = ["rules.py"]')
     return [(project.parent / rule).resolve() for rule in rules]
+
+
+@functools.lru_cache(maxsize=1)
+def _parsed(text: str) -> Any:
+    return tomllib.loads(text)
 
 
 def _load(path: Path) -> tuple[str, ...]:

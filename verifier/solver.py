@@ -6,6 +6,7 @@ hypotheses are shown satisfiable: what follows from a contradiction is no theore
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -48,10 +49,21 @@ fresh = z3.FreshConst
 fresh_function = z3.FreshFunction
 replaced = z3.substitute
 simplified = z3.simplify
-enumeration = z3.EnumSort
 datatype = z3.Datatype
 as_number = z3.ToReal
 is_term = z3.is_expr
+
+
+def enumeration(name: str, values: Sequence[str]) -> tuple[Any, list[Any]]:
+    """The sort of these values, and the values. It is declared once: z3 refuses its name a second time."""
+    return _declared(name, tuple(values))
+
+
+@functools.cache
+def _declared(name: str, values: tuple[str, ...]) -> tuple[Any, list[Any]]:
+    sort, made = z3.EnumSort(name, values)
+    return sort, made
+
 
 IllSorted = z3.Z3Exception
 VERSION: Final = str(z3.get_version_string())

@@ -10,10 +10,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, NamedTuple
 
-from verifier.program_agreement import Lost, Worker
+from verifier.workers import PATIENCE, Broken, Lost, Worker
 
-PATIENCE: Final = 120.0
-"""Seconds after which a process that says nothing is ended."""
 TRUSTED: Final = 10
 """A tenth of the work says how fast the rest goes."""
 TICK: Final = 1.0
@@ -54,17 +52,23 @@ class Pace:
 
 
 Take = Callable[[Task, Any], "Sequence[Task]"]
-Died = Callable[[Task, "tuple[Any, ...] | None", str], "Sequence[Task]"]
+Running = tuple[Any, ...] | None
+"""What a process had given to the compiler last."""
+Ended = Callable[[Task, Running, str], "Sequence[Task]"]
 
 
 def spread(
-    door: str, tasks: Sequence[Task], pace: Pace, take: Take, died: Died, progress: Callable[[], None] = lambda: None
-) -> None:
+    door: str, tasks: Sequence[Task], pace: Pace, take: Take, died: Ended,
+    progress: Callable[[], None] = lambda: None, broke: Ended | None = None,
+    ready: Callable[[str], None] = lambda version: None, platform: str = "cpu",
+) -> None:  # fmt: skip
     """Do tasks, the longest first, in as many processes as the pace has. take: is given each result, and says what else
     there is to do. died: is told of a task whose process ended, what it had given to the compiler last, and the
-    compiler's last words, and says what is to be done in its place. door: as in `verifier.program_worker`.
+    compiler's last words, and says what is to be done in its place. broke: likewise of a task that fails by an error of
+    ours. ready: is told which release of JAX the processes have. door, platform: as in `verifier.program_worker`.
 
-    What is taken until an interrupt is whole. Raises `RuntimeError` where a task fails by an error of ours.
+    What is taken until an interrupt is whole. Without `broke`, raises `RuntimeError` where a task fails by an error of
+    ours.
     """
     waiting = list(tasks)
     workers: dict[Connection, tuple[Worker, Task]] = {}
@@ -73,7 +77,7 @@ def spread(
     def give() -> None:
         waiting.sort(key=lambda task: -task.seconds)
         while waiting and (idle or len(workers) < pace.processes):
-            worker, task = idle.pop() if idle else Worker(door), waiting.pop(0)
+            worker, task = idle.pop() if idle else Worker(door, platform=platform), waiting.pop(0)
             worker.ask(task.method, *task.arguments)
             workers[worker.connection] = worker, task
 
@@ -91,6 +95,16 @@ def spread(
                     waiting += died(task, worker.running, str(lost))
                     worker.end()
                     continue
+                except Broken as broken:
+                    if broke is None:
+                        raise
+                    del workers[connection]
+                    idle.append(worker)
+                    pace.done += task.seconds
+                    waiting += broke(task, worker.running, str(broken))
+                    continue
+                if worker.version:
+                    ready(worker.version)
                 if found is not None:
                     del workers[connection]
                     idle.append(worker)

@@ -209,7 +209,7 @@ def run_all(
 ) -> Runs:  # fmt: skip
     """Run all programs; those that were refused already are passed on. Raises `BadLedger`, and `ImportError` where JAX
     is asked and there is none."""
-    from verifier.program_agreement import Lost, Worker
+    from verifier.workers import Lost, Worker
 
     started = time.monotonic()
     found = Runs()

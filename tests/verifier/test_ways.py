@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from calculus.meshes import Axis, Mesh
 from grammar.read import read
 from verifier.cli import main
-from verifier.program_agreement import Lost
 from verifier.ways import (
     BACKWARD,
     DIFFERENT,
@@ -31,6 +30,7 @@ from verifier.ways import (
     lines,
     run_all,
 )
+from verifier.workers import Lost
 
 CORPUS = Path(__file__).parents[1] / "golden" / "corpus"
 PRINTED = {path.name.partition(".")[0]: path for path in sorted(CORPUS.glob("*.jaxpr"))}
@@ -127,7 +127,7 @@ def test_a_death_of_jax_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for message, jax_says in (("Invalid binary instruction opcode copy", LEDGER), ("Segmentation fault", DIFFERENT)):
         worker = mock.Mock(version="0.12.0.1")
         worker.result.side_effect = Lost(f"exit status -6: {message}")
-        monkeypatch.setattr("verifier.program_agreement.Worker", lambda *given, worker=worker: worker)
+        monkeypatch.setattr("verifier.workers.Worker", lambda *given, worker=worker: worker)
         text = read("{ lambda ; a:f32[4]. let b:f32[4] = neg a in (b,) }")
         (found,) = run_all([Job("a", text.program, ())], with_jax=True).found
         assert [(way.ours, way.jax, message in way.says) for way in found.ways] == [(EQUAL, jax_says, True)]

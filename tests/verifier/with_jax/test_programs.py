@@ -24,12 +24,13 @@ from verifier.execution.run import Outcome, Shown
 from verifier.findings import VALUES, VERDICT, modes_of, uses, within
 from verifier.generated.guests import guests
 from verifier.ledger import ledger
-from verifier.program_agreement import Lost, Programs, Worker, compare, file_of, lines
+from verifier.program_agreement import DOOR, Programs, compare, file_of, lines
 from verifier.with_jax import programs as engine
 from verifier.with_jax import running
 from verifier.with_jax.blocks import difference
 from verifier.with_jax.programs import Comparing, drawn_for
 from verifier.with_jax.python import as_python
+from verifier.workers import Lost, Worker
 
 DRAWN = 250
 """How many programs are drawn to be counted."""
@@ -141,7 +142,7 @@ def test_a_process_that_jax_ends_is_another_one() -> None:
     """A reshard from one pending axis to another does."""
     (mesh,) = parse_meshes("X=2, Y=2")
     program = read("{ lambda ; a:f32[4]{U:X}. let b:f32[4]{U:Y} = reshard a in (b,) }").program
-    worker = Worker()
+    worker = Worker(DOOR)
     try:
         worker.ask("runs", program, mesh, 0)
         with pytest.raises(Lost, match="unreduced axes"):
@@ -155,11 +156,8 @@ def test_a_process_that_jax_ends_is_another_one() -> None:
 
 def test_a_death_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     (mesh,) = parse_meshes("X=2, Y=2")
-    worker = Worker()
-    worker.running, worker.seed = (read(PROGRAM).program, mesh), 3
-    worker.end()
     monkeypatch.setattr(program_agreement, "TRIALS", 0)
-    one = program_agreement._died(worker, "exit status -6", ledger())
+    one = program_agreement._died(3, (read(PROGRAM).program, mesh), "exit status -6", ledger())
     assert [(finding.shows, finding.entry, finding.seed) for finding in one.findings] == [("death", 0, 3)]
 
 
