@@ -3,8 +3,9 @@ placement and the result's. Seeds A9, A14, A24, B22, B26, B28.
 
 * A reduced factor that every operand has cut alike leaves a reduction pending: over the axes that the result does not
   keep as U, it is finished, and scattered where the result is sharded on them.
-* A reduced factor that only some operands have cut is gathered there (FSDP). Where the result is sharded on other
-  axes alone, a partitioner may reduce the result instead, whichever is smaller.
+* A reduced factor that only some operands have cut is gathered there (FSDP), but along the axes that the result keeps
+  as U. Where the result is sharded on other axes alone, a partitioner may reduce the result instead, whichever is
+  smaller.
 * A dim that is needed whole and is cut all the same is gathered in each operand, or blocks change places, all in one;
   or each device does what falls into its own block.
 * A factor that the result has cut less, or otherwise, than an operand is gathered in the operand; but a reduction of
@@ -16,7 +17,7 @@ One kind of step is `exact`; where a partitioner may combine several, or choose 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 from calculus.communication import (
@@ -64,10 +65,11 @@ def implied(
         if not lists:
             continue
         axes = next(iter(lists))
+        finish = tuple(axis for axis in axes if axis not in result.unreduced)
         if len(lists) == 1:
             everywhere = all(factor in cuts[index] for index in having)
-            if everywhere or set(axes) <= set(result.unreduced):
-                pending.append(tuple(axis for axis in axes if axis not in result.unreduced))
+            if everywhere or not finish:
+                pending.append(finish)
                 continue
             holder = next(index for index in having if factor in cuts[index])
             reducing, sure = _reduce_instead(
@@ -80,12 +82,14 @@ def implied(
                     for dim in scheme.operands[holder]
                     if len(dim) == 1 and dim != (factor,)
                 )
-                pending.append(axes)
+                pending.append(finish)
                 continue
         else:
             guessed = True
+        stay = _stays(lists, result)
+        guessed |= finish != axes
         for index in having:
-            kept[index][scheme.operands[index].index((factor,))] = ()
+            kept[index][scheme.operands[index].index((factor,))] = stay if factor in cuts[index] else ()
     for index, cut in enumerate(cuts):
         turned: list[str] = []
         for factor, axes in cut.items():
@@ -187,6 +191,17 @@ def _slid(scheme: Scheme, operands: Sequence[ArrayType | None], result: ArrayTyp
                 lists = [*type.axes[:dim], (), *type.axes[dim + 1 :]]
                 found += over(ALL_GATHER, result.axes[along], volume(type, lists), mesh)
     return found
+
+
+def _stays(lists: Collection[Axes], result: ArrayType) -> Axes:
+    """The axes along which a reduced factor need not be gathered, as the result is pending along them: those with which
+    all its cuts begin."""
+    stay: list[str] = []
+    for alike in zip(*lists, strict=False):
+        if len(set(alike)) > 1 or alike[0] not in result.unreduced:
+            break
+        stay.append(alike[0])
+    return tuple(stay)
 
 
 def _lands(scheme: Scheme, holder: int, factor: int, axes: Axes, goal: dict[int, Axes]) -> bool:

@@ -115,6 +115,7 @@ class Use:
                             f"operands of {self.primitive.name} are cut by ({','.join(before)}) and ({','.join(own)})"
                         )
                     cut[factor] = max(before, own, key=len)
+        self._cut_where_pending(given, cut)
         if sum(one is not None and one.type.rank > 0 for one in given) > 1:
             pending = {axis for factor in scheme.roles for axis in cut.get(factor, ())}
             held = {factor for indices in scheme.operands for dim in indices for factor in dim}
@@ -125,6 +126,19 @@ class Use:
                     if wanted[: len(own)] == own and wanted:
                         cut[factors[0]] = wanted
         return cut
+
+    def _cut_where_pending(self, given: Sequence[Lying | None], cut: dict[int, Axes]) -> None:
+        """Where the result is pending along an axis, and what was cut along it was gathered on the way, each device
+        takes its part again: of one sum, not of a copy each."""
+        had = {axis for one in given if one is not None for axis in one.type.unreduced}
+        had |= {axis for factor in self.scheme.roles for axis in cut.get(factor, ())}
+        owed = {axis for type in self.results for axis in type.unreduced} - had
+        for indices, type in zip(self.scheme.operands, self.operands, strict=True) if owed else ():
+            for factors, axes in zip(indices, type.axes if type else (), strict=False):
+                for factor, own in self._dealt(factors, axes):
+                    if self.scheme.roles.get(factor, "whole") != "whole":
+                        cut[factor] = cut.get(factor, ()) + tuple(axis for axis in own if axis in owed)
+                        owed -= {*own}
 
     def _dealt(self, factors: tuple[int, ...], axes: Axes) -> list[tuple[int, Axes]]:
         if not axes:
