@@ -28,6 +28,8 @@ from verifier.kernels import on_blocks
 Steps: TypeAlias = "Sequence[tuple[Place, Collective]]"
 Moved: TypeAlias = "Callable[[int, Lying, Steps], Lying]"
 """Carries out the collectives that an operand is the subject of, unless it was moved there before."""
+First: TypeAlias = "Callable[[Collective], bool]"
+"""Whether a collective is carried out for the first time; the same one of the same operand is not derived again."""
 
 
 class Use:
@@ -56,7 +58,7 @@ class Use:
         sizes = [self.scheme.sizes[factor] for factor in self.scheme.roles]
         return 1 + prod(size for size in sizes if isinstance(size, int))
 
-    def run(self, blocks: Sequence[Blocks], steps: Steps, moved: Moved) -> list[Blocks]:
+    def run(self, blocks: Sequence[Blocks], steps: Steps, moved: Moved, first_time: First) -> list[Blocks]:
         """The blocks of the results."""
         if not any(steps) and not any(type is not None and type.sharded for type in (*self.operands, *self.results)):
             return self._each(blocks, [type.shape for type in self.results])  # type: ignore[misc]
@@ -88,7 +90,8 @@ class Use:
         if first is not None:
             found[0], made[0] = self._kept(found[0], made[0], first)
         if turned:
-            found = [self._turned(one, cut, turned, type) for one, type in zip(found, made, strict=True)]
+            counted = [step for step in turned if first_time(step[1])]
+            found = [self._turned(one, turned, counted) for one in found]
         return [self._finished(*each, rest) for each in zip(found, made, self.results, strict=True)]
 
     # --- where the work is done ---------------------------------------------------------------------------------------
@@ -243,9 +246,9 @@ class Use:
         parameters = Parameters(tuple({**dict(self.site.parameters), "axes": (0,)}.items()))
         return Site(parameters, (values.shape,), self.site.dtypes, self.site.printed)
 
-    def _turned(self, blocks: Blocks, cut: Mapping[int, Axes], steps: Steps, made: ArrayType) -> Blocks:
+    def _turned(self, blocks: Blocks, steps: Steps, counted: Steps) -> Blocks:
         """Dims that are turned round: each device turned its block, and blocks change places with those at the other
-        end."""
+        end. counted: those of the collectives that are carried out for the first time."""
         axes = tuple(axis for _, collective in steps for axis in collective.axes)
         mesh, grid = self.grid.mesh, self.grid
         where = {tuple(at.values()): number for number, at in enumerate(grid.coordinates)}
@@ -255,7 +258,7 @@ class Use:
                 name: (mesh.size((name,)) or 1) - 1 - index if name in axes else index for name, index in at.items()
             }
             found.append(blocks[where[tuple(mirrored.values())]])
-        for place, collective in steps:
+        for place, collective in counted:
             self.account.ran(place, collective, blocks[0].nbytes)
         return found
 

@@ -84,6 +84,15 @@ class Frame:
     grid: Grid
     needed: AbstractSet[Atom]
     moved: dict[tuple[object, ...], Lying] = field(default_factory=dict)
+    turned: set[tuple[object, ...]] = field(default_factory=set)
+
+    def first(self, atom: Atom, collective: Collective) -> bool:
+        """Whether a collective of an operand that is turned round is the first such of this body."""
+        key = (atom, collective.kind, collective.axes, collective.payload, collective.goal)
+        if atom == "_" or key not in self.turned:
+            self.turned.add(key)
+            return True
+        return False
 
 
 class Machine:
@@ -278,7 +287,12 @@ class Machine:
         use = Use(primitive, site, arrays, results, grid, self.account)
         self._terms[id(step.equation)] = use.terms
         self._dtypes.update(type.dtype for type in results)
-        found = use.run(blocks, steps, lambda index, value, own: self.moved(step, index, value, own, frame))
+        found = use.run(
+            blocks,
+            steps,
+            lambda index, value, own: self.moved(step, index, value, own, frame),
+            lambda collective: frame.first(step.equation.inputs[collective.subject], collective),
+        )
         if self.rounding is not None:
             found = self.rounding.moved(primitive, site, blocks, found, use.terms)
         return list(found)

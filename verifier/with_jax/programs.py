@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -109,12 +110,25 @@ class Comparing:
         found = Compared(seed, mesh, Counter(uses(program)), modes(program, mesh))
         found.size_one = any(axis.size == 1 for axis in mesh.axes)
         try:
-            program = self._typed_alike(distinct(program), mesh, found)
+            ours = distinct(program)
+            program = self._typed_alike(ours, mesh, found)
+            if program is not ours:
+                self._alone(ours, mesh, found)
             program = self._running(program, mesh, found)
             self._run(program, mesh, found)
         except Unwritten as error:
             found.unwritten = str(error)
         return found
+
+    @staticmethod
+    def _alone(program: Program, mesh: Mesh, found: Compared) -> None:
+        """Run what is well typed here, and not in JAX, with its gradient: whole and on devices it is the same."""
+        wrt = [at for at, type in enumerate(program.input_types) if type is not None and differentiable(type)]
+        with contextlib.suppress(Refused):
+            program = tidy(vjp(program, Workbench(Checker([mesh])), wrt)).program if wrt else program
+        wrong = [one.message for one in run(program, [mesh], found.seed).problems if not one.unrunnable]
+        if wrong and not INFINITE.search(wrong[0]):
+            found.findings.append(Finding(EXECUTOR, wrong[0], program, mesh, seed=found.seed))
 
     # --- types --------------------------------------------------------------------------------------------------------
 
