@@ -165,7 +165,7 @@ def collective(equation: Equation, operands: Sequence[Operand], mesh: Mesh) -> T
                 help=f"bind it at {FutureType(result)}",
                 place=Place("binder", index),
             )
-        if row.kind and not isinstance(operand, Literal) and moves:
+        if row.kind and moves:
             found += over(row.kind, axes, volume(result if row.kind == ALL_GATHER else type), mesh)
     return Typing(tuple(results), found)
 

@@ -10,7 +10,7 @@ import numpy as np
 from calculus.collectives import COLLECTIVES, Row
 from calculus.communication import ALL_GATHER, BROADCAST, PERMUTE, Collective
 from calculus.parameters import flag, integer, names, sequence
-from calculus.programs import Equation, Literal, Parameters
+from calculus.programs import Equation, Parameters
 from calculus.types import Axes
 from verifier.devices import Array
 from verifier.execution.account import Account, Place
@@ -29,10 +29,10 @@ def carried_out(
         return [[np.asarray(grid.index(number, axes), np.int32) for number in range(grid.count)]]
     found: list[Blocks] = []
     waiting = list(enumerate(steps))
-    for atom, blocks in zip(equation.inputs, operands, strict=True):
+    for blocks in operands:
         result = _moved(row, equation.parameters, blocks, grid, axes) if row.kind else blocks
         found.append(result)
-        if waiting and row.kind and not isinstance(atom, Literal) and blocks[0].nbytes:
+        if waiting and row.kind and blocks[0].nbytes:
             slot, collective = waiting.pop(0)
             size = (result if row.kind == ALL_GATHER else blocks)[0].nbytes
             account.ran(Place(equation, slot), collective, size)
