@@ -9,6 +9,8 @@ from typing import Any
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -64,18 +66,29 @@ def run(*words: str) -> tuple[int, Any]:
     return found.exit_code, json.loads(found.output)["programs"]
 
 
+def captured() -> tuple[Any, tuple[Any, ...]]:
+    """A function that has two arrays which are no arguments of it."""
+    mesh = jax.sharding.AbstractMesh((2,), ("X",), axis_types=(jax.sharding.AxisType.Explicit,))
+    place = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("X"))
+    weights, shift = jnp.arange(4.0), np.arange(4, dtype=np.float32)
+    return (lambda x: jnp.sin(x) * weights + shift), (jax.ShapeDtypeStruct((4,), "float32", sharding=place),)
+
+
 @pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="the texts are those of the newer release")
 def test_jax_agrees_forward_and_backward() -> None:
     names = (*SHORT, *NOT_HERE, *NOT_ASKED)
     function = "tests.examples.small:loss__loss_and_arguments"
     older = str(CORPUS / "jax-0.10.2" / "shmap_collectives.jaxpr")  # its maxima have no target
-    code, found = run(older, *(str(PRINTED[name]) for name in names), function, "--backward", "--jax")
+    captures = "tests.verifier.test_ways:captured"
+    code, found = run(older, *(str(PRINTED[name]) for name in names), captures, function, "--backward", "--jax")
     assert code == 0
     example = found.pop()
     assert [found[0][FORWARD][who] for who in ("runs", "jax")] == [EQUAL, EQUAL]
     del found[0]
     assert [example[way][who] for way in (FORWARD, BACKWARD) for who in ("runs", "jax")] == [EQUAL] * 4
     assert example[FORWARD]["collectives"] > 0
+    capturing = found.pop()
+    assert [capturing[way][who] for way in (FORWARD, BACKWARD) for who in ("runs", "jax")] == [EQUAL] * 4
     for name, one in zip(names, found, strict=True):
         forward, backward = one[FORWARD], one[BACKWARD]
         ours, _ = NOT_HERE.get(name, ("", ""))

@@ -18,7 +18,7 @@ from verifier.findings import FAILS, Finding
 from verifier.ledger import Entry, ledger
 from verifier.ways import BACKWARD, DIFFERENT, EQUAL, FORWARD, LEDGER, NONE, NOT_RUN, Job, Made, Way, executed, made
 from verifier.with_jax.blocks import difference
-from verifier.with_jax.gradients import flattened
+from verifier.with_jax.gradients import flattened, of_constants
 from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.running import VERSION, Function, callable_of, inputs_of
 
@@ -39,7 +39,7 @@ class Beside:
     def ways(self, job: Job, seed: int, backward: bool) -> list[Way]:
         """What becomes of a program, each way."""
         checker, each = made(job, backward)
-        call = self._function(job)
+        call = self._function(job, each[0])
         ran = [executed(one, job.meshes, seed, checker) for one in each]
         mesh = job.meshes[0] if job.meshes else Mesh(())
         if job.program is not None:
@@ -53,14 +53,17 @@ class Beside:
         return ways
 
     @staticmethod
-    def _function(job: Job) -> Callable[[], Callable[..., Any]]:
-        """What makes JAX's function of a job, constants first."""
+    def _function(job: Job, forward: Made) -> Callable[[], Callable[..., Any]]:
+        """What makes JAX's function of a job, constants first. forward: its program, which takes them first."""
         mesh, others = (job.meshes[0], job.meshes[1:]) if job.meshes else (Mesh(()), ())
         if job.program is not None:
             program = job.program
             return lambda: callable_of(program, mesh, others)
         function, args, kwargs = made_by(job.name)
-        return lambda: flattened(lambda args, kwargs: function(*args, **kwargs), (args, kwargs))[0]
+        flat, arrays = flattened(lambda args, kwargs: function(*args, **kwargs), (args, kwargs))
+        assert forward.program is not None
+        constants = len(forward.program.inputs) - len(arrays)
+        return lambda: of_constants(flat, constants) if constants else flat
 
     def _beside(
         self, way: Way, one: Made, outcome: Outcome | None, forward: Made, call: Callable[[], Callable[..., Any]],

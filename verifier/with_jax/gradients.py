@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import jax
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec
 
 from calculus.cotangents import cotangent
@@ -109,6 +110,18 @@ def flattened(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[C
         return [leaf for leaf in jax.tree.leaves(function(*jax.tree.unflatten(tree, filled))) if is_array(leaf)]
 
     return flat, structs
+
+
+def of_constants(flat: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function of so many arrays that it has captured, and of its arguments after them."""
+
+    def function(*given: Any) -> list[Any]:
+        program = jax.make_jaxpr(flat)(*given[count:])
+        if len(program.consts) != count:
+            raise ValueError(f"the function captures {len(program.consts)} arrays now, and {count} before")
+        return list(jaxpr_as_fun(program.replace(consts=list(given[:count])))(*given[count:]))
+
+    return function
 
 
 def traced(function: Callable[..., Any], arguments: Sequence[Any], mesh: Any = None) -> Traced:
