@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +18,15 @@ GROWTH = 9.0
 SIZE = max(12_000, int(150 * SECONDS))
 #: CPU seconds below which nothing is said about growth
 NOISE = 0.05
+
+
+@pytest.fixture(autouse=True, scope="module")
+def only_what_is_new() -> Iterator[None]:
+    """What other tests left in memory, a compiler and its caches, is not walked before each measurement."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", SHAPES)
