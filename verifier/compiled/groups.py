@@ -38,9 +38,12 @@ def group(one: Instruction, mesh: Mapping[str, int]) -> Group:
     tiled = re.search(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", one.text)
     if tiled is not None:
         return _tiled(tiled[1], tiled[2], tiled[3] or "", sizes)
-    named = re.search(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\([^)]*\))? \{([^}]*)\}", one.text)
+    named = re.search(
+        r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\((\[[\d,]+\](?:T\([\d,]+\))?|[\d,]+)\))? \{([^}]*)\}",
+        one.text,
+    )
     if named is not None:
-        return _named(named[1], named[2], sizes)
+        return _named(named[1], named[2] or "", named[3], sizes)
     raise BadModule(f"the devices of {one.name} are written in a way that is not known: {one.text[:200]}")
 
 
@@ -77,8 +80,9 @@ def _tiled(shape: str, before: str, turned: str, mesh: Sizes) -> Group:
 
 
 @lru_cache(maxsize=256)
-def _named(axes: str, chosen: str, mesh: Sizes) -> Group:
-    """Over axes that XLA names; `'a':(2)4` is the part of size 4 of axis a, whose major part has size 2."""
+def _named(axes: str, devices: str, chosen: str, mesh: Sizes) -> Group:
+    """Over axes that XLA names; `'a':(2)4` is the part of size 4 of axis a, whose major part has size 2. devices: in
+    the order of those axes, as a list or as a grid that is turned, empty where they are in order."""
     sizes = [(name, int(size)) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)]
     parts: list[tuple[str, int]] = []
     wanted: list[str] = []
@@ -97,11 +101,22 @@ def _named(axes: str, chosen: str, mesh: Sizes) -> Group:
             one for one, _ in parts if one.rpartition(":")[0] == name and low <= int(one.rpartition(":")[2]) < high
         ]
     names = [name for name, _ in parts]
-    numbers = np.arange(math.prod(size for _, size in parts)).reshape([size for _, size in parts])
+    numbers = _in_order(devices, math.prod(size for _, size in parts)).reshape([size for _, size in parts])
     dims = [names.index(name) for name in dict.fromkeys(wanted)]
     rest = [dim for dim in range(len(parts)) if dim not in dims]
     count = math.prod(numbers.shape[dim] for dim in dims)
     return _of(np.transpose(numbers, (*rest, *dims)).reshape(-1, count), mesh)
+
+
+def _in_order(devices: str, count: int) -> npt.NDArray[np.int64]:
+    if not devices:
+        return np.arange(count)
+    grid, _, turned = devices.partition("T")
+    numbers = [int(one) for one in re.findall(r"\d+", grid)]
+    if not grid.startswith("["):
+        return np.array(numbers)
+    order = [int(one) for one in re.findall(r"\d+", turned)] or range(len(numbers))
+    return np.transpose(np.arange(count).reshape(numbers), tuple(order)).reshape(-1)
 
 
 def _of(rows: npt.NDArray[np.int64], mesh: Sizes) -> Group:

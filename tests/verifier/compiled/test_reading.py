@@ -159,6 +159,10 @@ def test_a_loop_whose_end_is_not_written_runs_an_unknown_number_of_times() -> No
         ("replica_groups=mesh['a'=8] {'a':(1)4}", ("X",), 4),
         ("replica_groups=mesh['a'=8] {'a':(4)2}", ("Y",), 2),
         ("replica_groups=mesh['X'=4,'Y'=2] {'X':(1)2}", ("?",), 2),
+        ("replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}", ("X",), 4),  # rows 0 2 4 6, 1 3 5 7
+        ("replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'a'}", ("Y",), 2),
+        ("replica_groups=mesh['a'=2,'b'=4], device_ids=(0,2,4,6,1,3,5,7) {'b'}", ("X",), 4),
+        ("replica_groups=mesh['a'=4,'b'=2], device_ids=([8]) {'b'}", ("Y",), 2),
         ("source_target_pairs={{0,2},{2,4},{4,6},{6,0}}", ("X",), 4),
         ("source_target_pairs={{0,1},{1,2}}", ("X", "Y"), 8),
     ],
