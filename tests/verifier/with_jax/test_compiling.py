@@ -85,6 +85,7 @@ def test_the_microbatch_steps_on_cpu_devices() -> None:
     assert data["stages"][PARTITIONED]["unexplained"] == 0
 
 
+@pytest.mark.skipif(jax.__version_info__ < (0, 12), reason="the text has a primitive that the older JAX lacks")
 def test_a_text_and_a_room() -> None:
     """A printed program, handed to JAX as Python, and derivatives by name. By hand, as above."""
     file = STEPS.parents[1] / "tests" / "golden" / "corpus" / "seed_microbatch_replicated.jaxpr"
