@@ -9,7 +9,7 @@ list only while all but the last are cut entirely.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from calculus.meshes import Mesh
 from calculus.refusals import Place, refuse
@@ -88,14 +88,17 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
 
 def _kept(use: Use, dim: int) -> Axes | None:
     """The result's list on a dim that the primitive looks along, where its operands are cut there: the printed type
-    says that it stays cut as they all are, or the result has one element, which lies whole on every device. `None`
-    where neither is so, or the primitive cannot work on blocks."""
-    printed = use.site.printed[use.number]
-    if not use.primitive.window or not isinstance(printed, ArrayType) or not 0 <= dim < printed.rank:
+    says that it stays cut as they all are, or nothing moves then, and no type is printed; or the result has one
+    element, which lies whole on every device. `None` where none of these is so, or the primitive cannot work on
+    blocks."""
+    printed, window = use.site.printed[use.number], use.primitive.window
+    if not window or not 0 <= dim < len(use.scheme.results[use.number]):
         return None
     lists = {
         axes for index, type in enumerate(use.arrays) if type is not None for axes in _along(use, index, type, dim)
     }
+    if not isinstance(printed, ArrayType):
+        return next(iter(lists)) if window == "own" and len(lists) == 1 else None
     if lists == {printed.axes[dim]}:
         return printed.axes[dim]
     one = len(lists) == 1 and all(size == 1 for size in printed.shape) and not any(printed.axes)
@@ -244,13 +247,21 @@ def conflict(use: Use, dispute: Dispute | None) -> Exception:
 
 def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
     bare = array_type(type.dtype, type.shape, (*type.axes[:dim], (), *type.axes[dim + 1 :]))
+    own = use.primitive.window == "own"
     return refuse(
         "whole-dim-sharded",
         f"{use.primitive.name} looks along dim {dim} of operand {index}, {type}, which is sharded",
-        because="a device that has a block of the dim cannot do its part alone",
-        help=f"reshard it to {bare} first",
+        because="a window of several elements may lie across two devices' blocks"
+        if own and index == (use.scheme.accumulator or 0)
+        else "a device that has a block of the dim cannot do its part alone",
+        help=f"reshard it to {bare} first{_APART if own else ''}",
         place=Place("operand", index),
     )
+
+
+_APART: Final = (
+    "; or write element by element, x.at[jnp.arange(start, stop)]: each device writes its own, and nothing moves"
+)
 
 
 def _pending(use: Use, axes: Axes, role: str) -> None:
@@ -266,6 +277,8 @@ def _pending(use: Use, axes: Axes, role: str) -> None:
         pending = array_type(array.dtype, array.shape, array.axes, array.varying, axes, reduced, role, array.memory)
         first = f"reshard operand {start} to {pending} (free), " if role == "sum" else ""
         ways = f"{first}bind {pending}, and reshard it afterwards; or {ways}"
+    elif array is not None and not {*array.sharded}.isdisjoint(axes):
+        ways += _APART
     raise refuse(
         "contraction-target",
         f"what {use.primitive.name} reduces is cut on {names}, and its result is not left pending there",

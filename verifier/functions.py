@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class Source:
     """What a report is about. inputs, outputs: what people call the program's, constants aside. arguments: what the
     paths of each argument begin with, in order. checker: the one that has checked the program. note: what is to be said
-    first. words: those of the report. charges: what its rows are about, in their order."""
+    first. words: those of the report. charges: what its rows are about, in their order. entry: of the ledger, by which
+    JAX refuses it."""
 
     name: str
     program: Program
@@ -50,6 +51,7 @@ class Source:
     note: str = ""
     words: Words | None = field(default=None, repr=False, compare=False)
     charges: tuple[Charge, ...] = field(default=(), repr=False, compare=False)
+    entry: int = 0
 
     @property
     def known(self) -> list[str | None]:
@@ -212,6 +214,9 @@ def _refused(
             f"JAX refuses this ({_said(error)}); it was traced with JAX's checks put off, and judged by the rules here"
         )
         report.notes[:0] = [said, *dict.fromkeys(map(str, found.calls.typed))]
+        number = next((one.number for one in found.calls.typed if one.number is not None), 0)
+        if report.source is not None:
+            report.source = replace(report.source, entry=number)
         return report
     inferred = _inferred(f, args, kwargs, mesh, error, handed)
     if inferred is not None and (inferred.verdict != "ok" or not found.calls.refusals):

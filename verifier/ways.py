@@ -118,12 +118,14 @@ class Job(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A program that is to be run one way. refusal: why there is none."""
+    """A program that is to be run one way. refusal: why there is none. entry: of the ledger, by which JAX refuses the
+    function that it is of."""
 
     way: str
     program: Program | None
     wrt: tuple[int, ...] = ()
     refusal: str = ""
+    entry: int = 0
 
 
 def opened(program: Program) -> Program:
@@ -136,14 +138,14 @@ def made(job: Job, backward: bool) -> tuple[Checker, list[Made]]:
     """The program of a job, constants first, as it is to be run each way; the backward one is the vjp with respect to
     all that is floating. With the checker of the door that it came in by. Raises `BadFactory`."""
     checker = Checker(job.meshes)
-    program = job.program
+    program, entry = job.program, 0
     if program is None:
         from verifier.factories import report_on
 
         source = report_on(job.name).source
         assert source is not None
-        program, checker = source.program, source.checker
-    return checker, list(_made(program, checker, backward))
+        program, checker, entry = source.program, source.checker, source.entry
+    return checker, [one._replace(entry=entry) for one in _made(program, checker, backward)]
 
 
 def _made(program: Program, checker: Checker, backward: bool) -> Iterator[Made]:

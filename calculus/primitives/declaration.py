@@ -77,7 +77,7 @@ class Primitive:
     window: how a dim that it looks along may stay cut all the same, where the printed type says so, and what moves
         then: "" not at all, `gather` (each operand is gathered), `permute` (blocks change places), `halo` (parts of
         blocks do; how many a partitioner decides, and gathering the operand is the bound) or `own` (nothing: each
-        device does what falls into its own block).
+        device does what falls into its own block; so also where no type is printed).
     sized: the parameter that lists a size for each dim of an array, and whose: `slice_sizes x`, `new_sizes result`;
         or `reps result each`, how often the first operand's dims go into those of the result. On
         blocks it lists the blocks' sizes. Or the parameters on blocks, from those of the whole, the operands' shapes

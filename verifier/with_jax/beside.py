@@ -100,6 +100,8 @@ class Beside:
     def _refused(self, way: Way, one: Made, program: Program, mesh: Mesh, refusal: Refusal) -> None:
         if way.ours == NONE:
             way.jax, way.says = NONE, f"{refusal.code}: {refusal.message}"
+        elif one.entry:  # it refuses the function, by an entry that its check has found
+            self._explained(way, one.entry, f"{refusal.code}: {refusal.message}")
         elif one.way == BACKWARD:
             self._judged(way, Side(types=()), Side(refusal=refusal))
         else:

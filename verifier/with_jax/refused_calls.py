@@ -30,19 +30,24 @@ from verifier.with_jax.untyped import WithoutTypes
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A call that JAX refuses and the calculus types. number: that of the difference in the ledger, if it is in it."""
+    """A call that JAX refuses and the calculus types. number: that of the difference in the ledger, if it is in it.
+    asked: the sharding that JAX asks for, where it does."""
 
     primitive: str
     operands: tuple[ArrayType, ...]
     results: tuple[ArrayType, ...]
     number: int | None
     frame: Frame | None
+    asked: str = ""
 
     def __str__(self) -> str:
         operands, results = (", ".join(map(str, types)) for types in (self.operands, self.results))
         where = f"{self.frame}: " if self.frame is not None else ""
+        asked = f"; the out_sharding that JAX asks for is {self.asked}" if self.asked else ""
         listed = f" (difference {self.number} in proofs/differences.md)" if self.number is not None else ""
-        return f"{where}JAX cannot trace {self.primitive} of {operands}; by the rules here it is {results}{listed}"
+        return (
+            f"{where}JAX cannot trace {self.primitive} of {operands}; by the rules here it is {results}{asked}{listed}"
+        )
 
 
 @dataclass(slots=True)
@@ -179,7 +184,12 @@ def _told(
     theirs = cells.Verdict(None, cells.Refusal(type(error).__name__, str(error)))
     difference = Difference(call, mesh, cell, cells.Verdict(types), theirs)
     number = next((entry.number for entry in ledger() if entry.covers(difference)), None)
-    return Typed(name, operands, types, number, user_frame())
+    asked = str(spec(types[0])) if _ASKS in str(error) and len(types) == 1 else ""
+    return Typed(name, operands, types, number, user_frame(), asked.replace("PartitionSpec", "P"))
+
+
+_ASKS: Final = "out_sharding="
+"""What JAX's refusals name where a sharding that is asked for ends them."""
 
 
 @contextlib.contextmanager

@@ -224,3 +224,33 @@ def test_jax_checks_again_afterwards() -> None:
         function.trace(CUT)
     assert not replaced.active(unchecked.PLACES)
     assert not replaced.active(cotangents.PLACES)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x: x.at[0].set(0.0),
+        lambda x: x.at[5].add(1.0),
+        lambda x: x.at[2].multiply(2.0),
+        lambda x: x.at[1, 1].min(2.0),
+        lambda x: x.at[jnp.array([0, 6])].max(2.0),
+        lambda x: x.at[::3].add(1.0),
+    ],
+)
+def test_what_is_written_into_rows_that_devices_have_lies_as_they_do(write: Callable[[Any], Any]) -> None:
+    """Case 15: a row is one device's to write, so the type is that of the array, and nothing moves."""
+    found = report(write, struct(8, 3, spec=P("X", None)))
+    assert (found.verdict, found.communication, str(found.types["result"])) == ("ok", [], "f32[8@X,3]")
+
+
+def test_the_sharding_that_jax_asks_for_is_named() -> None:
+    found = report(lambda x: x.at[0].set(0.0), struct(8, 3, spec=P("X", None)))
+    assert "the out_sharding that JAX asks for is P('X', None)" in found.notes[1]
+
+
+def test_a_window_of_several_rows_is_refused_with_one_that_moves_nothing() -> None:
+    """XLA gathers the array for it; written row by row it does not."""
+    array = struct(8, 3, spec=P("X", None))
+    (refusal,) = report(lambda x: x.at[1:3].set(0.0), array).refusals
+    assert (refusal.code, "x.at[jnp.arange(start, stop)]" in refusal.help) == ("whole-dim-sharded", True)
+    assert report(lambda x: x.at[jnp.arange(1, 3)].set(0.0), array).communication == []
