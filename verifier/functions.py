@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, Final
 from calculus.checking import Checker
 from calculus.effects import Charge
 from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Document, Program
+from calculus.programs import Document, Program, bodies
 from calculus.refusals import Refusal, Refused
 from calculus.types import Type
 from verifier.examine import Examined, counted, examine, notes
 from verifier.known import known
 from verifier.report import Report, as_json, summary, table, verdict_on
-from verifier.wording import Words, root, user_line
+from verifier.wording import Words, root, user_line, where
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from verifier.execution.tracked import Twin
     from verifier.explaining.explanation import Explanation
     from verifier.function_backward import BackwardReport
     from verifier.with_jax.lines import Lines
@@ -38,7 +41,8 @@ class Source:
     """What a report is about. inputs, outputs: what people call the program's, constants aside. arguments: what the
     paths of each argument begin with, in order. checker: the one that has checked the program. note: what is to be said
     first. words: those of the report. charges: what its rows are about, in their order. entry: of the ledger, by which
-    JAX refuses it."""
+    JAX refuses it. twin: of one that JAX differentiates inside a shard_map with check_vma=False, what makes the same
+    with check_vma=True."""
 
     name: str
     program: Program
@@ -52,6 +56,7 @@ class Source:
     words: Words | None = field(default=None, repr=False, compare=False)
     charges: tuple[Charge, ...] = field(default=(), repr=False, compare=False)
     entry: int = 0
+    twin: Callable[[], Twin | None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def known(self) -> list[str | None]:
@@ -164,6 +169,7 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
         error.__traceback__ = _theirs(error.__traceback__)
         raise
     report = _traced(f, args, traced, handed)
+    _with_twin(report, f, args, kwargs, mesh)
     if unseen:
         report.notes.append(f"this release of JAX has no {', '.join(unseen)}: what is handed in there is not looked at")
     return report
@@ -193,6 +199,34 @@ def _traced(f: Any, args: Any, traced: Trace, handed: list[Refusal]) -> Function
     examined = examine(program, ObjectChecker(traced.meshes, objects))
     lines = Lines(objects.as_converted())
     return _report(_source(f, args, traced, program, examined.checker, lines), examined, handed)
+
+
+def _with_twin(report: FunctionReport, f: Any, args: Any, kwargs: Any, mesh: Any) -> None:
+    """Where JAX has differentiated something inside a shard_map with check_vma=False, the same with check_vma=True."""
+    from verifier.execution.tracked import Twin, doubtful, untracked
+    from verifier.with_jax import meshes
+
+    source = report.source
+    if source is None or report.verdict != "ok":
+        return
+    found = [body for equation in untracked(source.program) for _, body in bodies(equation.parameters)]
+    if not any(source.lines.some_transposed(body.equations) for body in found):
+        return
+    around = mesh if mesh is not None else meshes.in_context()
+
+    def twin() -> Twin | None:
+        from verifier.with_jax.tracked import tracked
+
+        traced = tracked(f, args, kwargs, around)
+        other = None if traced is None else _traced(f, args, traced, [])
+        if other is None or other.source is None or other.verdict != "ok":
+            return None
+        there = other.source
+        doubt = doubtful(there.charges, lambda equation: there.lines.transposed(equation.line))
+        places = (lambda one: where(source.lines, one.line)[0], lambda one: where(there.lines, one.line)[0])
+        return Twin(there.program, there.meshes, doubt, places)
+
+    report.source = replace(source, twin=twin)
 
 
 def _refused(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from calculus.building import Workbench
 from calculus.checking import Checker
@@ -23,9 +23,12 @@ from grammar.read import read
 from verifier.execution.arithmetic import CannotRun
 from verifier.execution.instances import instance
 from verifier.execution.machine import ENDLESS
-from verifier.execution.run import Outcome, run
+from verifier.execution.run import Outcome, on_one_line, run
 from verifier.report import count
 from verifier.texts import meshes_of
+
+if TYPE_CHECKING:
+    from verifier.execution.tracked import Twin
 
 FORWARD, BACKWARD = "forward", "backward"
 EQUAL: Final = "equal"
@@ -119,13 +122,14 @@ class Job(NamedTuple):
 
 class Made(NamedTuple):
     """A program that is to be run one way. refusal: why there is none. entry: of the ledger, by which JAX refuses the
-    function that it is of."""
+    function that it is of. twin: what makes the same with check_vma=True, where JAX differentiates without."""
 
     way: str
     program: Program | None
     wrt: tuple[int, ...] = ()
     refusal: str = ""
     entry: int = 0
+    twin: Callable[[], Twin | None] | None = None
 
 
 def opened(program: Program) -> Program:
@@ -138,14 +142,17 @@ def made(job: Job, backward: bool) -> tuple[Checker, list[Made]]:
     """The program of a job, constants first, as it is to be run each way; the backward one is the vjp with respect to
     all that is floating. With the checker of the door that it came in by. Raises `BadFactory`."""
     checker = Checker(job.meshes)
-    program, entry = job.program, 0
+    program, entry, twin = job.program, 0, None
     if program is None:
         from verifier.factories import report_on
 
         source = report_on(job.name).source
         assert source is not None
-        program, checker, entry = source.program, source.checker, source.entry
-    return checker, [one._replace(entry=entry) for one in _made(program, checker, backward)]
+        program, checker, entry, twin = source.program, source.checker, source.entry, source.twin
+    return checker, [
+        one._replace(entry=entry, twin=twin if one.way == FORWARD else None)
+        for one in _made(program, checker, backward)
+    ]
 
 
 def _made(program: Program, checker: Checker, backward: bool) -> Iterator[Made]:
@@ -174,12 +181,19 @@ def executed(
         outcome = run(one.program, meshes, seed + again, checker=checker if one.way == FORWARD else None, scale=scale)
         if not any(ENDLESS in problem.message for problem in outcome.problems):
             break
+    twin = one.twin() if one.twin is not None else None
+    if twin is not None:
+        from verifier.execution.tracked import compared
+
+        compared(one.program, outcome, twin, seed)
     way = Way(one.way, EQUAL, devices=outcome.devices, seconds=time.monotonic() - started)
     if outcome.equal:
         way.collectives = sum(line.executed for line in outcome.lines)
         return way, outcome
     way.ours = NOT_RUN if all(problem.unrunnable for problem in outcome.problems) else DIFFERENT
-    way.why = outcome.problems[0].message
+    first, *others = outcome.problems
+    shown = [first, *(problem for problem in others if problem.held)]
+    way.why = "; ".join(problem.message + on_one_line(problem) for problem in shown)
     return way, None
 
 

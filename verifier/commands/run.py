@@ -115,6 +115,7 @@ def run(
     - the value that the devices hold together is that of the program run whole
     - copies that a type claims agree, device by device
     - the collectives that run are those that are derived: kind, axes, bytes, how often
+    - a gradient inside a shard_map with check_vma=False is the one that check_vma=True makes, of a function
 
     \b
     shardproof run loss.jaxpr --mesh X=2

@@ -125,7 +125,9 @@ class _Crossing:
             try:
                 found.append(read_back(family, shown, mesh))
             except NotAFamily as error:
-                raise Disagreement(f"{error}, which the out_specs claim") from error
+                raise Disagreement(
+                    f"{error}, which the out_specs claim to be equal", self.within.named(blocks)
+                ) from error
         return found
 
     def _hidden_mesh(self) -> Mesh:

@@ -35,6 +35,13 @@ class Grid:
         self.coordinates = [dict(zip(mesh.by_name, place, strict=True)) for place in self.places]
         self._groups: dict[Axes, list[tuple[int, ...]]] = {}
 
+    def named(self, blocks: Blocks) -> list[tuple[str, Array]]:
+        """What each device holds, by its coordinates: `X=1, Y=0`."""
+        return [
+            (", ".join(f"{axis}={index}" for axis, index in at.items()) or str(number), block)
+            for number, (at, block) in enumerate(zip(self.coordinates, blocks, strict=True))
+        ]
+
     def real(self, axes: Axes) -> Axes:
         """These axes without those of size 1, along which nothing is cut."""
         return tuple(axis for axis in axes if self.mesh.size((axis,)) != 1)

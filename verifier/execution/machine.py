@@ -54,7 +54,12 @@ def copied(value: Value) -> Value:
 
 
 class Disagreement(Exception):
-    """Devices hold what no array of the type is: copies that differ. The message says where."""
+    """Devices hold what no array of the type is: copies that differ. The message says where. held: by device, what it
+    holds."""
+
+    def __init__(self, message: str, held: Sequence[tuple[str, Array]] = ()) -> None:
+        super().__init__(message)
+        self.held = tuple(held)
 
 
 class Failed(Exception):
@@ -176,7 +181,7 @@ class Machine:
         try:
             found = read_back(dict(zip(grid.places, blocks, strict=True)), shown, mesh)
         except NotAFamily as error:
-            raise Disagreement(str(error)) from error
+            raise Disagreement(str(error), grid.named(blocks)) from error
         if shown.unreduced:
             pieces = sum(map(size_of, blocks)), size_of(found)
             self.cancelled = max(self.cancelled, min(pieces[0] / pieces[1], MOST_CANCELLED) if pieces[1] else 1.0)

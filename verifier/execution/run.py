@@ -19,7 +19,7 @@ from verifier.execution.arithmetic import CannotRun, stored
 from verifier.execution.comparing import apart
 from verifier.execution.drawing import drawn
 from verifier.execution.grid import Blocks, Grid
-from verifier.execution.machine import Cell, Failed, Machine, Value, copied
+from verifier.execution.machine import Cell, Disagreement, Failed, Machine, Value, copied
 from verifier.execution.rounding import Rounding, Spread
 
 MOST_DEVICES: Final = 256
@@ -39,17 +39,19 @@ class Shown(NamedTuple):
 
 class Problem(NamedTuple):
     """What is wrong, and at which equation (`None` where it is about the whole). unrunnable: whether nothing is wrong
-    but that it cannot be run here."""
+    but that it cannot be run here. held: what each device holds, where copies differ; and what else shows it."""
 
     message: str
     equation: Equation | None = None
     unrunnable: bool = False
+    held: tuple[tuple[str, Array], ...] = ()
 
 
 @dataclass(slots=True)
 class Outcome:
     """What two runs of a program are. lines: the collectives, as derived and as executed. values: what the names of the
-    program stand for, those of bodies left out. allowed, spread: how far another computation of them may be off."""
+    program stand for, those of bodies left out. allowed, spread: how far another computation of them may be off.
+    notes: what else is to be said."""
 
     devices: int
     mesh: Mesh
@@ -60,6 +62,7 @@ class Outcome:
     allowed: float = 0.0
     values: dict[str, Shown] = field(default_factory=dict)
     spread: Spread | None = None
+    notes: list[str] = field(default_factory=list)
 
     @property
     def equal(self) -> bool:
@@ -145,6 +148,18 @@ def run(
     return outcome
 
 
+def on_one_line(problem: Problem) -> str:
+    """What devices hold where copies differ, on one line, of few small arrays."""
+    if sum(array.size for _, array in problem.held) > _ON_ONE_LINE:
+        return ""
+    return "".join(
+        f"{', ' if at else ': '}{name} holds {array.tolist()}" for at, (name, array) in enumerate(problem.held)
+    )
+
+
+_ON_ONE_LINE: Final = 32
+
+
 def _of(line: Line) -> str:
     return f"{line.collective.kind} over {', '.join(line.collective.axes)}"
 
@@ -160,7 +175,8 @@ def _count(mesh: Mesh) -> int:
 def _failed(failed: Failed, where: str) -> Problem:
     while isinstance(failed.cause, Failed):
         failed = failed.cause
-    return Problem(f"{where}: {failed.cause}", failed.equation, isinstance(failed.cause, CannotRun))
+    held = failed.cause.held if isinstance(failed.cause, Disagreement) else ()
+    return Problem(f"{where}: {failed.cause}", failed.equation, isinstance(failed.cause, CannotRun), held)
 
 
 def _inputs(program: Program) -> list[tuple[str, Type | None]]:

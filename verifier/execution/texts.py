@@ -92,6 +92,11 @@ def run_function(report: FunctionReport, seed: int = 0, given: Mapping[str, Any]
         for path, values in (given or {}).items()
     }
     outcome = run(program, list(source.meshes), seed, arrays, source.checker)
+    twin = source.twin() if source.twin is not None else None
+    if twin is not None:
+        from verifier.execution.tracked import compared
+
+        compared(program, outcome, twin, seed, source.outputs)
     called = {name: path for path, name in paths.items()}
     outcome.inputs = [one._replace(name=called.get(one.name, one.name)) for one in outcome.inputs]
     if len(outcome.results) == len(source.outputs):
@@ -135,7 +140,7 @@ def told(ran: Ran, text: str, seed: int) -> Iterator[str]:
         executed = sum(line.executed for line in outcome.lines)
         parts.append(f"{count(executed, 'collective')} as derived" if executed else "no communication")
     yield f"{ran.report.name}: {' · '.join(parts)}"
-    yield from (f"  note: {note}" for note in ran.report.known_notes)
+    yield from (f"  note: {note}" for note in (*ran.report.known_notes, *outcome.notes))
     lines = text.splitlines()
     for problem in outcome.problems:
         if ran.place is None:
@@ -143,6 +148,7 @@ def told(ran: Ran, text: str, seed: int) -> Iterator[str]:
         else:
             at = ran.place(problem.equation) if problem.equation is not None else ""
             yield f"  {at}: {problem.message}" if at else f"  {problem.message}"
+            yield from _held(problem)
     if outcome.problems and ran.report.assumed and ran.verdict == "different":
         yield f"  the check rests on {count(ran.report.assumed, 'assumption')}, which this run may have refuted"
     if outcome.lines:
@@ -158,6 +164,17 @@ def _problem(problem: Problem, lines: Sequence[str]) -> Iterator[str]:
     yield f"  line {at}: {problem.message}" if at else f"  {problem.message}"
     if 0 < at <= len(lines):
         yield f"    {at} │ {lines[at - 1].strip()}"
+    yield from _held(problem)
+
+
+def _held(problem: Problem) -> Iterator[str]:
+    """What devices hold where copies differ."""
+    if len(problem.held) > FEW or any(array.size > SMALL for _, array in problem.held):
+        return
+    for name, array in problem.held:
+        first, *rest = _lines(array)
+        yield f"    {name}: {first}"
+        yield from (" " * (len(name) + 6) + line for line in rest)
 
 
 def _table(lines: Sequence[Line], place: Callable[[Equation], str]) -> Iterator[str]:
@@ -221,11 +238,13 @@ def ran_as_json(ran: Ran, seed: int) -> dict[str, object]:
         "mesh": str(outcome.mesh),
         "sizes": dict(ran.sizes),
         "tolerance": outcome.allowed,
+        "notes": outcome.notes,
         "problems": [
             {
                 "line": problem.equation.line if problem.equation else 0,
                 "message": problem.message,
                 "cannot_run": problem.unrunnable,
+                "held": {name: _plain(array) for name, array in problem.held if array.size <= SMALL},
             }
             for problem in outcome.problems
         ],
