@@ -7,12 +7,11 @@ from typing import Final, NamedTuple
 
 from calculus.checking import Checked, Checker
 from calculus.communication import COMPILER
-from calculus.copies import Copies
+from calculus.copies import Copies, Found
 from calculus.effects import Charge, charges
 from calculus.meshes import AxisMode
 from calculus.programs import Equation, Program
 from calculus.refusals import Refusal, Refused
-from calculus.types import Axes
 from verifier.report import Row, count, verdict_on
 
 
@@ -84,12 +83,16 @@ _SAID_ONCE: Final[dict[str, Callable[[Refusal], str]]] = {
 """The codes of which one refusal stands for all that say the same."""
 
 
-def _summed(charge: Charge, axes: Axes, where: str) -> str:
-    count = charge.collective.group if axes == charge.collective.axes else None
+def _summed(charge: Charge, found: Found, where: str) -> str:
+    axes = found.axes or found.added
+    count = charge.collective.group if set(axes) == set(charge.collective.axes) else None
     names = ", ".join(axes)
     times = f"as many times the value as {names} has devices" if count is None else f"{count} times the value"
-    what = f"{charge.equation.primitive} over {names} adds up equal copies"
-    return f"{where}: {what}: {times} is the same, and needs no communication"
+    if found.axes:
+        what = f"{charge.equation.primitive} over {names} adds up equal copies"
+        return f"{where}: {what}: {times} is the same, and needs no communication"
+    what = f"{charge.equation.primitive} over {names} adds up parts of a sum, and equal copies of what is added to each"
+    return f"{where}: {what}: {times} that is added"
 
 
 def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equation], str]) -> list[str]:
@@ -113,8 +116,8 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
             "assumed and not checked"
         )
     copies = Copies()
-    summed = [(charge, axes) for charge in examined.charges if (axes := copies.summed(charge))]
-    found += dict.fromkeys(_summed(charge, axes, place(charge.equation)) for charge, axes in summed)
+    summed = [(charge, copies.summed(charge)) for charge in examined.charges]
+    found += dict.fromkeys(_summed(charge, one, place(charge.equation)) for charge, one in summed if any(one))
     hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
     chosen = {axis for one in examined.charges if one.collective.exactness == COMPILER for axis in one.collective.axes}
     hidden += sorted(chosen.difference(hidden))

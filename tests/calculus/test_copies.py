@@ -86,5 +86,68 @@ def test_along_one_of_two_axes() -> None:
     assert "psum_invariant over Y adds up equal copies: as many times the value as Y has devices" in note
 
 
-def test_where_nothing_is_tracked_nothing_is_known() -> None:
-    assert noted("z:f32[2] = psum[axes=('X',) axis_index_groups=None] q", tracked=False) == []
+def test_where_nothing_is_tracked_specs_and_sums_tell() -> None:
+    """q enters whole, so that it is the same everywhere; so is what was summed. p is cut."""
+    psum = "psum[axes=('X',) axis_index_groups=None]"
+    (note,) = noted(f"z:f32[2] = {psum} q", tracked=False)
+    assert "adds up equal copies" in note
+    (note,) = noted(f"r:f32[2] = {psum} p", "s:f32[2] = mul r 2.0:f32[]", f"z:f32[2] = {psum} s", tracked=False)
+    assert "adds up equal copies" in note
+    assert noted(f"z:f32[2] = {psum} p", tracked=False) == []
+    assert noted("r:f32[2] = mul p q", f"z:f32[2] = {psum} r", tracked=False) == []
+
+
+PSUM = "psum_invariant[axes=('X',)]"
+ONE = "k:f32[]{V:X} = pvary[axes=('X',)] 2.0:f32[]"
+
+
+@pytest.mark.parametrize(
+    "equations",
+    [
+        (CAST, ONE, "s:f32[2]{V:X} = mul k r", f"z:f32[2] = {PSUM} s"),
+        (CAST, ONE, "s:f32[2]{V:X} = add k r", f"z:f32[2] = {PSUM} s"),
+        (CAST, "s:f32[2]{V:X} = div r 2.0:f32[]", f"z:f32[2] = {PSUM} s"),
+        (
+            CAST,
+            "s:f32[2]{V:X} = jit[jaxpr={ lambda ; t:f32[2]{V:X}. let u:f32[2]{V:X} = neg t in (u,) } name=f] r",
+            f"z:f32[2] = {PSUM} s",
+        ),
+    ],
+)
+def test_constants_and_calls_hand_copies_on(equations: tuple[str, ...]) -> None:
+    (note,) = noted(*equations)
+    assert "psum_invariant over X adds up equal copies: 4 times the value" in note
+
+
+@pytest.mark.parametrize(
+    "equations",
+    [
+        (CAST, f"s:f32[2] = {PSUM} r", "z:f32[2] = div s 4.0:f32[]"),
+        (CAST, "s:f32[2]{V:X} = div r 4.0:f32[]", f"z:f32[2] = {PSUM} s"),
+        (CAST, "s:f32[2]{V:X} = mul r 0.25:f32[]", f"z:f32[2] = {PSUM} s"),
+    ],
+)
+def test_a_mean_of_copies_is_what_they_are(equations: tuple[str, ...]) -> None:
+    assert noted(*equations) == []
+
+
+def test_a_constant_that_is_summed_counts_devices() -> None:
+    assert noted(ONE, "s:f32[2]{V:X} = broadcast_in_dim k", f"z:f32[2] = {PSUM} s") == []
+
+
+DOT = "d:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] p"
+BIAS = "b:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] r"
+WHOLE = f"s:f32[] = {PSUM} e", "z:f32[2] = broadcast_in_dim s"
+
+
+@pytest.mark.parametrize(("added", "warned"), [("e:f32[]{V:X} = add d b", True), ("e:f32[]{V:X} = mul d b", False)])
+def test_a_bias_is_added_to_each_part_of_a_sum(added: str, warned: bool) -> None:
+    """Case 33: each device has its part of the sum, and adds the whole bias to it."""
+    found = noted(CAST, DOT, BIAS, added, *WHOLE)
+    assert [("equal copies of what is added to each: 4 times" in note) for note in found] == [True] * warned
+
+
+def test_a_bias_of_every_example_is_right() -> None:
+    """The sum over examples, of which each has the bias once."""
+    total = "e:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] t"
+    assert noted(CAST, "t:f32[2]{V:X} = add p r", total, *WHOLE) == []

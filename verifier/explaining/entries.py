@@ -96,6 +96,10 @@ class Step(Protocol):
         """Whether it was made by transposing another."""
         ...
 
+    def differentiated(self, equation: Equation) -> bool:
+        """Whether it is part of what was differentiated, or of the gradient."""
+        ...
+
     def remade(self, equation: Equation) -> bool:
         """Whether it computes again what the forward pass has computed."""
         ...

@@ -192,7 +192,7 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
 
         found.entries = entries(priced, words, Forward(program, words, step), direction, told)
         found.checkers = dict.fromkeys((FORWARD, BACKWARD, UPDATE), source.checker)
-        found.warnings = warnings(checked, words, found.entries, differentiated=True)
+        found.warnings = warnings(checked, words, found.entries, differentiated=True, step=step)
         return _finished(found, lines)
     from verifier.function_backward import chosen, names
 
@@ -340,6 +340,10 @@ class _Traced:
     def transposed(self, equation: Equation) -> bool:
         """Whether JAX made it by transposing another."""
         return self._lines.transposed(equation.line)
+
+    def differentiated(self, equation: Equation) -> bool:
+        """Whether JAX has differentiated it."""
+        return self._lines.differentiated(equation.line)
 
     def remade(self, equation: Equation) -> bool:
         """Whether JAX computes there what it has computed before."""

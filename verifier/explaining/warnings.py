@@ -10,19 +10,19 @@ untracked        check_vma=False around a gradient: no type says what varies, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from calculus.checking import Checked
 from calculus.collectives import COLLECTIVES
-from calculus.communication import ALL_REDUCE, REDUCE_SCATTER
-from calculus.copies import Copies
-from calculus.effects import Charge, Pricing
-from calculus.programs import Atom, Equation
-from calculus.types import ArrayType
-from verifier.compiled.derived import Onward
-from verifier.explaining.entries import BACKWARD, Entry
-from verifier.explaining.facts import REPLICATED
+from calculus.copies import Copies, Found
+from calculus.effects import Pricing, wanted_of
+from calculus.programs import Equation, Program, bodies
+from calculus.types import ArrayType, Type
+from verifier.explaining.entries import BACKWARD, FORWARD, Entry, Step
+from verifier.explaining.facts import CAST, REPLICATED
+from verifier.explaining.iterations import SUMS, Waiting, in_loop, is_sum, unchanged
 from verifier.wording import Words
 
 COPIES: Final = "copies-summed"
@@ -31,8 +31,6 @@ LOOP: Final = "in-a-loop"
 LOST: Final = "reduced-lost"
 APART: Final = "summed-apart"
 UNTRACKED: Final = "untracked"
-
-SUMS: Final = (ALL_REDUCE, REDUCE_SCATTER)
 
 
 class Warned(NamedTuple):
@@ -51,54 +49,91 @@ class Warned(NamedTuple):
         return f"{self.where}: {self.says}{f'; {self.help}' if self.help else ''} [{self.code}]"
 
 
-def warnings(checked: Checked, words: Words, entries: Sequence[Entry], differentiated: bool) -> list[Warned]:
+def warnings(
+    checked: Checked, words: Words, entries: Sequence[Entry], differentiated: bool, step: Step | None = None
+) -> list[Warned]:
     """What there is to warn of in a forward program, or in a step with its gradient. checked: that program. entries:
-    the rows of both passes. differentiated: whether there is a backward pass."""
-    found = [*_copies(entries, words), *_in_loops(entries), *_apart(entries)]
+    the rows of both passes. differentiated: whether there is a backward pass. step: what JAX tells of the equations of
+    a step."""
+    made = None if step is None else _Differentiated(checked.program, step)
+    found = [*_copies(entries), *_in_loops(entries), *_apart(entries), *_unused(checked, words, made)]
     for body in _bodies(checked):
-        found += _unused(body, words)
         found += _lost(body, words)
-        found += _untracked(body, words) if differentiated else ()
+        found += _untracked(body, words, made) if differentiated else ()
     return list(dict.fromkeys(found))
 
 
-def _copies(entries: Iterable[Entry], words: Words) -> Iterator[Warned]:
+def _copies(entries: Iterable[Entry]) -> Iterator[Warned]:
+    """Sums of equal copies, of the author's own: what a transpose sums is decided by the forward pass."""
     copies = Copies()
     for one in entries:
-        axes = copies.summed(one.charge)
-        if axes:
-            names = ", ".join(axes)
-            group = one.group if axes == one.row.axes else None
-            times = "by the number of devices" if group is None else f"by {group}"
-            yield Warned(
-                COPIES, one.row.where,
-                f"{one.row.primitive} over {names} adds up equal copies: it multiplies {times}",
-                "leave it out, or multiply, which needs no communication",
-            )  # fmt: skip
+        found = copies.summed(one.charge) if one.direction != BACKWARD else Found((), ())
+        axes = found.axes or found.added
+        if not axes:
+            continue
+        names = ", ".join(axes)
+        group = one.group if set(axes) == set(one.row.axes) else None
+        times = "by the number of devices" if group is None else f"by {group}"
+        if found.axes:
+            says = f"{one.row.primitive} over {names} adds up equal copies: it multiplies {times}"
+            help = "leave it out, or multiply, which needs no communication"
+        else:
+            says = (
+                f"{one.row.primitive} over {names} adds up parts of a sum, to each of which a value is added that is "
+                f"the same on every device: that value is multiplied {times}"
+            )
+            help = "add it after the sum, or on one device alone"
+        yield Warned(COPIES, one.row.where, says, help)
 
 
 def _in_loops(entries: Iterable[Entry]) -> Iterator[Warned]:
-    """Of the backward pass, sums of a weight's gradient in each iteration; of the forward pass, sums that a loop only
-    adds to what it carries, or stacks."""
+    """Sums that a loop only adds to what it carries, or stacks, and sums of what it does not change."""
+    waiting = Waiting()
     for one in entries:
-        along = ", ".join(one.row.axes)
-        if one.row.kind not in SUMS or not _loops(one.charge):
+        if not in_loop(one.charge) or not is_sum(one.charge):
             continue
+        along = ", ".join(one.row.axes)
+        manual = one.charge.equation.primitive in COLLECTIVES
         fact = one.fact
-        if fact is not None and fact.state == REPLICATED and fact.value:
+        if one.direction == FORWARD and unchanged(one.charge):
             yield Warned(
                 LOOP, one.row.where,
-                f"the gradient of {fact.value} is summed over {along} in every iteration",
-                f"cast it before the loop, jax.reshard({fact.value}, P(..., reduced={{{_quoted(one.row.axes)}}})): its "
-                "gradient stays pending, and is summed once",
+                f"{one.row.primitive} sums over {along}, in every iteration, what the loop does not change",
+                "sum it once, before the loop",
             )  # fmt: skip
-        elif fact is None and Onward(one.charge).levels and _only_added(one.charge):
+        elif not waiting.of(one.charge):
+            continue
+        elif one.direction == BACKWARD and fact is not None:
+            if fact.state != REPLICATED and not (fact.state == CAST and _is_whole(fact.type, one.row.axes)):
+                continue
+            what = fact.value or "a value"
+            cast = (
+                f"jax.lax.pcast({what}, {_names(one.row.axes)}, to='varying')"
+                if manual
+                else (f"jax.reshard({what}, P(..., reduced={{{_quoted(one.row.axes)}}}))")
+            )
+            pending = "is each device's own part" if manual else "stays pending"
+            yield Warned(
+                LOOP, one.row.where,
+                f"the gradient of {what} is summed over {along} in every iteration",
+                f"cast it before the loop, {cast}: its gradient {pending} there, and is summed once",
+            )  # fmt: skip
+        elif fact is None:
+            leave = f"leave it pending in the loop, unreduced={{{_quoted(one.row.axes)}}}, and reshard it once, outside"
+            if manual:
+                names = _names(one.row.axes)
+                leave = f"add up, or stack, each device's own part, and sum once, outside: jax.lax.psum(..., {names})"
             yield Warned(
                 LOOP, one.row.where,
                 f"{one.row.primitive} finishes a sum over {along} in every iteration, and the loop only adds the "
                 "results up, or stacks them",
-                f"leave it pending in the loop, unreduced={{{_quoted(one.row.axes)}}}, and reshard it once, outside",
+                leave,
             )  # fmt: skip
+
+
+def _is_whole(type: Type | None, axes: Iterable[str]) -> bool:
+    """Whether a value is cut along none of these axes."""
+    return isinstance(type, ArrayType) and not {axis for dim in type.axes for axis in dim}.intersection(axes)
 
 
 def _apart(entries: Iterable[Entry]) -> Iterator[Warned]:
@@ -124,40 +159,56 @@ def _apart(entries: Iterable[Entry]) -> Iterator[Warned]:
             )  # fmt: skip
 
 
-def _unused(body: Checked, words: Words) -> Iterator[Warned]:
-    """Collectives of per-device code, and reshards, that communicate and whose results nothing uses."""
-    asked = [effect for effect in body.effects if effect.collectives and not effect.inner]
-    if not asked:
-        return
-    alive = Pricing().live(body, frozenset(range(len(body.program.outputs)))).equations
-    for effect in asked:
-        equation = body.program.equations[effect.at]
-        if effect.at not in alive and equation.primitive in (*COLLECTIVES, "reshard"):
+def _unused(checked: Checked, words: Words, made: _Differentiated | None) -> Iterator[Warned]:
+    """Collectives of per-device code, and reshards, that communicate and whose results nothing uses, whichever way
+    leads to them. Those that JAX leaves of a forward pass whose gradient alone is used are nobody's."""
+    pricing = Pricing()
+    used: dict[int, set[int]] = {}
+    waiting = [(checked, frozenset(range(len(checked.program.outputs))))]
+    seen: set[tuple[int, frozenset[int]]] = set()
+    for body, wanted in waiting:  # grows while it is read
+        if (id(body), wanted) in seen or not any(one.inner or one.collectives for one in body.effects):
+            continue
+        seen.add((id(body), wanted))
+        live = pricing.live(body, wanted)
+        used.setdefault(id(body), set()).update(live.equations)
+        for effect in body.effects:
+            equation = body.program.equations[effect.at]
+            for inner in effect.inner:
+                if effect.at in live.equations:
+                    asked = wanted_of(pricing, inner, equation.inputs, equation.binders, live.needed)
+                    waiting.append((inner.body, asked))
+    for body in _bodies(checked):
+        alive = used.get(id(body), set())
+        for effect in body.effects:
+            equation = body.program.equations[effect.at]
+            if effect.inner or not effect.collectives or effect.at in alive:
+                continue
+            if equation.primitive not in (*COLLECTIVES, "reshard") or (made is not None and made.has(equation)):
+                continue
             kinds = ", ".join(dict.fromkeys(one.kind for one in effect.collectives))
             yield Warned(
                 UNUSED, words.place(equation),
-                f"nothing uses the result of {equation.primitive}, which is a {kinds}: no compiler runs it",
+                f"nothing uses the result of {equation.primitive} ({kinds}): no compiler runs it",
                 "leave it out",
             )  # fmt: skip
 
 
 def _lost(body: Checked, words: Words) -> Iterator[Warned]:
-    """Casts from reduced back to replicated."""
-    casts = [one for one in body.program.equations if one.primitive == "reshard" and isinstance(one.inputs[0], str)]
+    """Casts from reduced back to replicated, of what meets a value that is cut along the axis later."""
+    program = body.program
+    casts = [one for one in program.equations if one.primitive == "reshard" and isinstance(one.inputs[0], str)]
     if not casts:
         return
-    asked = {one.inputs[0] for one in casts}
-    types = {
-        binder: type
-        for one in body.program.equations
-        if not asked.isdisjoint(one.binders)
-        for binder, type in zip(one.binders, one.types, strict=True)
-    }
+    names = (*program.constants, *program.inputs)
+    types = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
+    for equation in program.equations:
+        types.update(zip(equation.binders, equation.types, strict=True))
     for equation in casts:
         before, after = types.get(str(equation.inputs[0])), equation.types[0]
         if not isinstance(before, ArrayType) or not isinstance(after, ArrayType):
             continue
-        gone = [axis for axis in before.reduced if after.state(axis) == "N"]
+        gone = [axis for axis in before.reduced if after.state(axis) == "N" and _meets(program, equation, axis, types)]
         if gone:
             yield Warned(
                 LOST, words.place(equation),
@@ -167,9 +218,25 @@ def _lost(body: Checked, words: Words) -> Iterator[Warned]:
             )  # fmt: skip
 
 
-def _untracked(body: Checked, words: Words) -> Iterator[Warned]:
+def _meets(program: Program, cast: Equation, axis: str, types: Mapping[str, Type | None]) -> bool:
+    """Whether what is made from a cast's result, and is whole along an axis, meets a value that is cut there."""
+    whole = {*cast.binders}
+    for equation in program.equations:
+        if whole.isdisjoint(equation.inputs):
+            continue
+        operands = [types.get(atom) for atom in equation.inputs if isinstance(atom, str)]
+        if any(isinstance(type, ArrayType) and axis in type.sharded for type in operands):
+            return True
+        ends = zip(equation.binders, equation.types, strict=True)
+        whole.update(name for name, type in ends if isinstance(type, ArrayType) and type.state(axis) == "N")
+    return False
+
+
+def _untracked(body: Checked, words: Words, made: _Differentiated | None) -> Iterator[Warned]:
     for equation in body.program.equations:
-        if equation.primitive == "shard_map" and equation.parameters.get("check_vma") is False:
+        if equation.primitive != "shard_map" or equation.parameters.get("check_vma") is not False:
+            continue
+        if made is None or made.has(equation) or made.has_inside(equation):
             yield Warned(
                 UNTRACKED, words.place(equation),
                 "check_vma=False around what is differentiated: no type says what varies inside, every input that "
@@ -178,26 +245,43 @@ def _untracked(body: Checked, words: Words) -> Iterator[Warned]:
             )  # fmt: skip
 
 
-def _only_added(charge: Charge) -> bool:
-    """Whether what a loop carries is read by nothing but the addition that a collective's result goes into, or the
-    result is stacked."""
-    body, at = charge.sites[-1]
-    program = body.program
-    readers: dict[Atom, list[Equation]] = {}
-    for equation in program.equations:
-        for atom in equation.inputs:
-            readers.setdefault(atom, []).append(equation)
-    name: Atom = program.equations[at].binders[0]
-    while name not in program.outputs:
-        following = readers.get(name, [])
-        if len(following) != 1 or len(following[0].binders) != 1:
-            return False
-        (reader,) = following
-        others = [atom for atom in reader.inputs if atom != name]
-        if reader.primitive in ("add", "add_any") and any(len(readers[other]) > 1 for other in others):
-            return False
-        name = reader.binders[0]
-    return name not in readers
+class _Differentiated:
+    """The equations of a step that JAX has differentiated, or made by it, and those that it left on the same lines of
+    the author's: what a forward pass computes whose gradient alone is used, or before a loop of it."""
+
+    def __init__(self, program: Program, step: Step) -> None:
+        self._program = program
+        self._step = step
+
+    @functools.cached_property
+    def _inside(self) -> dict[int, Equation]:
+        found: dict[int, Equation] = {}
+        waiting = [(self._program, False)]
+        seen: set[tuple[int, bool]] = set()
+        for program, within in waiting:  # grows while it is read
+            for equation in program.equations:
+                here = within or self._step.differentiated(equation)
+                if here:
+                    found[id(equation)] = equation
+                for _, inner in bodies(equation.parameters) if equation.parameters.holding else ():
+                    if (id(inner), here) not in seen:
+                        seen.add((id(inner), here))
+                        waiting.append((inner, here))
+        return found
+
+    def has(self, equation: Equation) -> bool:
+        """Whether an equation is one of them."""
+        return id(equation) in self._inside or any(
+            self._step.same_line(equation.line, other.line) for other in self._inside.values()
+        )
+
+    def has_inside(self, equation: Equation) -> bool:
+        """Whether one inside it is."""
+        return any(
+            id(one) in self._inside or self.has_inside(one)
+            for _, inner in (bodies(equation.parameters) if equation.parameters.holding else ())
+            for one in inner.equations
+        )
 
 
 def _bodies(checked: Checked) -> Iterator[Checked]:
@@ -211,9 +295,9 @@ def _bodies(checked: Checked) -> Iterator[Checked]:
             waiting += [inner.body for effect in body.effects for inner in effect.inner]
 
 
-def _loops(charge: Charge) -> bool:
-    return any(label.startswith(("scan", "while")) and not label.endswith(" x1") for label in charge.inside)
-
-
 def _quoted(axes: Iterable[str]) -> str:
     return ", ".join(f"'{axis}'" for axis in axes)
+
+
+def _names(axes: Sequence[str]) -> str:
+    return f"'{axes[0]}'" if len(axes) == 1 else f"({_quoted(axes)})"

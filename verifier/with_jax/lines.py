@@ -82,6 +82,11 @@ class Lines:
         """Whether JAX made the equation with this `line` by transposing another: it is part of a backward pass."""
         return "transpose(" in self._stack(place)
 
+    def differentiated(self, place: int) -> bool:
+        """Whether JAX has differentiated what the equation with this `line` computes: it is part of a linearised
+        forward pass, or of a backward pass."""
+        return "jvp(" in self._stack(place)
+
     def some_transposed(self, equations: Iterable[Equation]) -> bool:
         """Whether JAX made one of these equations by transposing another."""
         origins, seen = self._converted.origins, set[int]()

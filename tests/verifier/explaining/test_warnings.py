@@ -146,6 +146,96 @@ def test_a_sum_that_a_loop_only_adds_up(body: str, out: str, expected: list[str]
     assert codes(explained(text, step=True)) == expected
 
 
+MANUAL = """# mesh: X=4
+{{ lambda ; a:f32[5,8@X]. let
+    b:f32[] = shard_map[
+      check_vma=True
+      in_specs=(P(None, 'X'),)
+      jaxpr={{ lambda ; c:f32[5,2]{{V:X}}. let
+          d:f32[] = {loop}
+        in (d,) }}
+      mesh=AbstractMesh('X': 4, axis_types=(Explicit,))
+      newly_manual_axes=frozenset({{'X'}})
+      out_specs=(P(),)
+    ] a
+  in (b,) }}"""
+SCAN = """scan[
+            jaxpr={ lambda ; e:f32[] f:f32[2]{V:X}. let
+                g:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] f
+                h:f32[] = psum_invariant[axes=('X',)] g
+                i:f32[] = convert_element_type[new_dtype=float32 weak_type=False] e
+                j:f32[] = add i h
+              in (OUT,) }
+            length=5
+            linear=(False, False)
+            num_carry=1
+            num_consts=0
+            reverse=False
+            unroll=1
+          ] 0.0:f32[] c"""
+WHILE = """while[
+            body_jaxpr={ lambda ; f:f32[5,2]{V:X} e:f32[]. let
+                g:f32[]{V:X} = reduce_sum[axes=(0, 1) out_sharding=None] f
+                h:f32[] = psum_invariant[axes=('X',)] g
+                j:f32[] = ADDED
+              in (j,) }
+            body_nconsts=1
+            cond_jaxpr={ lambda ; k:f32[]. let l:bool[] = lt k 5.0:f32[] in (l,) }
+            cond_nconsts=0
+          ] c 0.0:f32[]"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "said"),
+    [
+        (SCAN.replace("OUT", "j"), "the loop only adds the results up"),
+        (SCAN.replace("OUT", "h"), "the loop only adds the results up"),  # the last one alone is used
+        (SCAN.replace("add i h", "add i h\n                k:f32[] = tanh j").replace("OUT", "k"), ""),
+        (WHILE.replace("ADDED", "add e h"), "what the loop does not change"),
+    ],
+)
+def test_a_sum_in_a_loop_of_a_device(loop: str, said: str) -> None:
+    found = explained(MANUAL.format(loop=loop), step=True)
+    assert codes(found) == ["in-a-loop"] * bool(said)
+    assert all(said in one.says for one in found.warnings)
+
+
+COUNTED = """while[
+            body_jaxpr={ lambda ; f:f32[5,2]{V:X} e:f32[] m:f32[]. let
+                g:f32[]{V:X} = reduce_sum[axes=(0, 1) out_sharding=None] f
+                r:f32[]{V:X} = pvary[axes=('X',)] m
+                p:f32[]{V:X} = mul g r
+                h:f32[] = psum_invariant[axes=('X',)] p
+                j:f32[] = add e h
+                o:f32[] = add m 1.0:f32[]
+              in (j, o) }
+            body_nconsts=1
+            cond_jaxpr={ lambda ; k:f32[] n:f32[]. let l:bool[] = lt READ 5.0:f32[] in (l,) }
+            cond_nconsts=0
+          ] c 0.0:f32[] 0.0:f32[]"""
+
+
+def test_a_condition_that_reads_the_sum_needs_it_whole() -> None:
+    text = MANUAL.format(loop=COUNTED).replace("d:f32[] =", "d:f32[] s:f32[] =")
+    assert codes(explained(text.replace("READ", "n"), step=True)) == ["in-a-loop"]
+    assert codes(explained(text.replace("READ", "k"), step=True)) == []
+
+
+def test_what_a_call_hands_out_and_nothing_uses() -> None:
+    call = """jit[
+            name=f
+            jaxpr={ lambda ; e:f32[5,2]{V:X}. let
+                f:f32[5,2] = psum_invariant[axes=('X',)] e
+                g:f32[]{V:X} = reduce_sum[axes=(0, 1) out_sharding=None] e
+              in (f, g) }
+          ] c
+          i:f32[] = psum_invariant[axes=('X',)] d"""
+    text = MANUAL.format(loop=call).replace("d:f32[] =", "h:f32[5,2] d:f32[]{V:X} =").replace("in (d,)", "in (i,)")
+    found = explained(text, step=True)
+    assert codes(found) == ["unused"]
+    assert found.warnings[0].says.startswith("nothing uses the result of psum_invariant (all-reduce)")
+
+
 def test_warnings_are_shown_and_are_data() -> None:
     found = explained(APART.replace("TYPE", "f32[4]"), wrt="w")
     assert "  warning: case.jaxpr:3: w f32[4] is replicated along X and has 2 uses" in str(found)
