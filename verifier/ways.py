@@ -151,11 +151,12 @@ def made(job: Job, backward: bool) -> tuple[Checker, list[Made]]:
         program, checker, entry, twin = source.program, source.checker, source.entry, source.twin
     return checker, [
         one._replace(entry=entry, twin=twin if one.way == FORWARD else None)
-        for one in _made(program, checker, backward)
+        for one in each_way(program, checker, backward)
     ]
 
 
-def _made(program: Program, checker: Checker, backward: bool) -> Iterator[Made]:
+def each_way(program: Program, checker: Checker, backward: bool) -> Iterator[Made]:
+    """A well-typed program as it is run: forward, and its vjp with respect to all that is floating."""
     program = opened(typed(checker.check(program)))
     yield Made(FORWARD, program)
     if not backward:

@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 @click.argument("new", metavar="NEW")
 @mesh_option
 @click.option("--backward", is_flag=True, help="Compare the gradients of both (the vjps, where a result is no number).")
+@click.option(
+    "--values", "tried", is_flag=False, flag_value=24, default=None, type=click.IntRange(1, 10_000), metavar="[N]",
+    help="Run both whole on N inputs (24), and compare results and gradients: the smallest counterexample is shown.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="The seed of those inputs.")
 @json_option
 @click.pass_context
-def diff(ctx: click.Context, old: str, new: str, meshes: list[Mesh], backward: bool, as_data: bool) -> None:
+def diff(
+    ctx: click.Context, old: str, new: str, meshes: list[Mesh], backward: bool, tried: int | None, seed: int,
+    as_data: bool,
+) -> None:  # fmt: skip
     """Compare two programs: which types changed, and which communication appeared or went.
 
     OLD and NEW are files with printed programs, or package.module:factory, or PATH.py:factory, which return (f, args).
@@ -41,8 +49,15 @@ def diff(ctx: click.Context, old: str, new: str, meshes: list[Mesh], backward: b
     A training step's results go into its next call. One that cannot be cast back to the type of the parameter that it
     replaces for free is pointed out, with what the cast costs.
 
-    Exit status: 0 the same types and communication, 1 something changed, or one of the two is refused, 2 malformed or
-    misused.
+    With --values both are run whole, without a mesh, on inputs of ones, of zeros and ones, of one element, of the same
+    on every device, of small integers, and drawn; where a result or a gradient differs, a small input is searched on
+    which it does. Nothing is proved of inputs that were not tried.
+
+    \b
+    shardproof diff train.py:global_mean train.py:mean_of_means --values
+
+    Exit status: 0 the same types and communication (with --values: the same values), 1 something changed, or one of the
+    two is refused, 2 malformed or misused.
     """
     from verifier.differing.comparison import compare
     from verifier.progress import sign_of_life
@@ -53,8 +68,16 @@ def diff(ctx: click.Context, old: str, new: str, meshes: list[Mesh], backward: b
     sides = [_side(ctx, name, meshes, backward) for name in (old, new)]
     with sign_of_life(f"comparing {old} and {new}"):
         found = compare(*sides)
-    say([json.dumps(found.data(), indent=2)] if as_data else found.lines())
-    ctx.exit(0 if found.equal else 1)
+        values = None
+        if tried is not None:
+            from verifier.differing.values import compare_values
+
+            values = compare_values(sides[0], sides[1], tried, seed)
+    if as_data:
+        say([json.dumps(found.data() | ({} if values is None else {"values": values.data()}), indent=2)])
+    else:
+        say([*found.lines(), *(() if values is None else values.lines(old, new))])
+    ctx.exit(0 if (found.equal if values is None else values.equal) else 1)
 
 
 def _side(ctx: click.Context, name: str, meshes: list[Mesh], backward: bool) -> Side:

@@ -17,6 +17,7 @@ from calculus.typed import typed
 from calculus.types import ArrayType, Type
 from verifier.advising.subjects import is_loss
 from verifier.backward import made
+from verifier.differing.replacing import replaced
 
 if TYPE_CHECKING:
     from verifier.functions import FunctionReport
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Side:
     """name: as it was asked for. program: well typed. charges: what it communicates. inputs, outputs: what people call
-    them, with their types. where: the words for an equation's place."""
+    them, with their types. where: the words for an equation's place. forward: the program as it was given, checker:
+    that has checked it, called: what people call its inputs; of a gradient too."""
 
     name: str
     program: Program
@@ -34,6 +36,9 @@ class Side:
     inputs: tuple[tuple[str, Type | None], ...]
     outputs: tuple[tuple[str, Type | None], ...]
     where: Callable[[int], str]
+    forward: Program
+    checker: Checker
+    called: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ def _side(
     name: str, program: Program, checker: Checker, wrt: Sequence[int] | None, inputs: Sequence[str],
     outputs: Sequence[str], where: Callable[[int], str],
 ) -> Side:  # fmt: skip
+    forward, called = program, tuple(inputs)
     if wrt is not None:
         checked = checker.body(program, checker.scope)
         make = gradient if is_loss(checked.types) else vjp
@@ -96,48 +102,18 @@ def _side(
     return Side(
         name, program, fresh.scope.mesh, charges(checked),
         tuple(zip(inputs, program.input_types, strict=True)), tuple(zip(outputs, types, strict=True)), where,
+        forward, checker, called,
     )  # fmt: skip
 
 
 def stuck(side: Side) -> list[Stuck]:
     """The results of a training step that go into the next one, and cannot be cast back to the types of what they
-    replace for free. A result replaces the input whose path it has, the names in front aside; where results have no
-    paths, those that begin the results replace those that begin the inputs, as long as shapes agree."""
+    replace for free (`verifier.differing.replacing`)."""
     found: list[Stuck] = []
-    for (output, type), (name, wanted) in _replaced(side):
+    for at, position in replaced(side.program, [name for name, _ in side.inputs], [name for name, _ in side.outputs]):
+        (output, type), (name, wanted) = side.outputs[at], side.inputs[position]
         if isinstance(type, ArrayType) and isinstance(wanted, ArrayType) and type is not wanted:
             moved = move(type, wanted, side.mesh)
             if moved:
                 found.append(Stuck(output, type, name, wanted, moved))
     return found
-
-
-def _replaced(side: Side) -> list[tuple[tuple[str, Type | None], tuple[str, Type | None]]]:
-    by_keys: dict[tuple[str, object], tuple[str, Type | None]] = {}
-    for name, type in side.inputs:
-        by_keys.setdefault((_keys(name), _shape(type)), (name, type))
-    paths = any("[" in name or "." in name for name, _ in side.outputs)
-    if paths:
-        pairs = []
-        for name, type in side.outputs:
-            keys = _keys(name)
-            twin = by_keys.get((keys, _shape(type))) or by_keys.get((_keys(keys), _shape(type)))
-            if keys and twin is not None:
-                pairs.append(((name, type), twin))
-        return pairs
-    pairs = []
-    for one, other in zip(side.outputs, side.inputs, strict=False):
-        if _shape(one[1]) is None or _shape(one[1]) != _shape(other[1]):
-            break
-        pairs.append((one, other))
-    return pairs
-
-
-def _keys(path: str) -> str:
-    """A path without its first part: `['w']` of `params['w']`, and of `result[0]['w']` first `[0]['w']`."""
-    cut = [at for at in (path.find("[", 1), path.find(".", 1)) if at > 0]
-    return path[min(cut) :] if cut else ""
-
-
-def _shape(type: Type | None) -> object:
-    return (type.dtype, type.shape) if isinstance(type, ArrayType) else None

@@ -214,6 +214,15 @@ def _input(
     return shown, one, blocks
 
 
+def whole_input(value: Array, type: Type | None, machine: Machine, scope: Scope, random: np.random.Generator) -> Value:
+    """An array as an input of a machine that runs a program whole."""
+    inner = held(type)
+    if not isinstance(inner, ArrayType):
+        return None
+    blocks = _placed(value, machine.seen(inner, scope.mesh), machine.grid_of(inner, scope), random)
+    return Cell(blocks) if isinstance(type, RefType) else blocks
+
+
 def _placed(value: Array, type: ArrayType, grid: Grid, random: np.random.Generator) -> Blocks:
     family = place(np.asarray(value), stored(type), grid.mesh, random)
     return [family[at] for at in grid.places]
