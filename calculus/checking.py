@@ -187,7 +187,11 @@ class Checker:
 
     def walked(self) -> Iterator[tuple[Program, Scope]]:
         """Every body that was checked, the main program too, with the scopes that it stands in."""
-        return ((found.program, scope) for (_, scope), found in self._bodies.items())
+        return ((found.program, scope) for found, scope in self.bodies())
+
+    def bodies(self) -> Iterator[tuple[Checked, Scope]]:
+        """The same, with what was found of each."""
+        return ((found, scope) for (_, scope), found in self._bodies.items())
 
     def at(self, program: Program, types: Sequence[Type | None]) -> Program:
         """A body at the types that it is given, where its inputs print none: one program for the same types."""

@@ -7,7 +7,7 @@ not priced; the same value moved to the same place twice in one body is moved on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -259,12 +259,29 @@ class Pricing:
         used: set[Atom] = set()
         for inner in inners:
             if inner.every:
-                return set(inputs)
+                used.update(self._ever_read(inner, inputs, binders, needed))
+                continue
             used.update(inputs[: inner.offset])
+            if inner.times == 0:  # a branch that is never taken
+                continue
             reads = self.live(inner.body, wanted_of(self, inner, inputs, binders, needed)).reads
             read = {inner.operand(position, len(inputs)) for position in reads}
             used.update(atom for index, atom in enumerate(inputs) if index in read)
         return used
+
+    def _ever_read(
+        self, inner: Inner, inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
+    ) -> Iterator[Atom]:
+        """The operands of a body all of whose results count as used: without what is carried, never read, and not used
+        afterwards. What is carried stands last, among the operands and among the body's inputs."""
+        held = len(inputs) - len(binders)
+        yield from inputs[: max(held, 0)]
+        names = len(inner.body.program.constants) + len(inner.body.program.inputs)
+        reads = self.live(inner.body, frozenset(range(len(inner.body.program.outputs)))).reads
+        carried = {position - names + len(inputs) for position in reads}
+        for index in range(max(held, 0), len(inputs)):
+            if index in carried or held < 0 or binders[index - held] in needed:
+                yield inputs[index]
 
 
 def wanted_of(

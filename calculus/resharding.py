@@ -82,10 +82,10 @@ def reshard(
         help="name a mesh over as many devices",
         place=Place("binder", 0),
     )
-    changing = _changing(equation, scope)
-    if changing:
-        chosen = _chosen(source, changing, scope.mesh)
-        source, shown = (array.without(changing) for array in (source, target))
+    ends = changing(equation, scope)
+    if ends:
+        chosen = _chosen(source, ends, scope.mesh)
+        source, shown = (array.without(ends) for array in (source, target))
         moved = () if source.plain else _moved(source, shown, scope)
         return Typing((target,), (*moved, *chosen)), (), True
     if source.plain:
@@ -93,15 +93,25 @@ def reshard(
     return Typing((target,), _moved(source, target, scope)), (), True
 
 
-def _changing(equation: Equation, scope: Scope) -> tuple[str, ...]:
+def changing(equation: Equation, scope: Scope) -> tuple[str, ...]:
     """The axes that are auto on one side of a reshard only: a region in which the compiler chooses begins or ends.
-    JAX prints the meshes of neither side, so this is known of its objects only. Seeds B29, B32, B36."""
-    sides = [mesh(equation.parameters.get(name), name) for name in ("source_mesh", "target_mesh")]
-    before, after = (None if side is None else as_given(side, scope.meshes, "target_mesh") for side in sides)
+    Seeds B29, B32, B36."""
+    before, after = sides(equation, scope)
     if before is None or after is None:
         return ()
     modes = ((axis.name, axis.mode, after.mode(axis.name)) for axis in before.axes if axis.name in after)
     return tuple(name for name, old, new in modes if (old is AxisMode.AUTO) != (new is AxisMode.AUTO))
+
+
+def sides(equation: Equation, scope: Scope) -> tuple[Mesh | None, Mesh | None]:
+    """The meshes of a reshard's operand and result; JAX prints neither, so they are known of its objects only, and of
+    what lies on a mesh."""
+    before, after = (mesh(equation.parameters.get(name), name) for name in ("source_mesh", "target_mesh"))
+    where = scope.meshes
+    return (
+        None if before is None else as_given(before, where, "target_mesh"),
+        None if after is None else as_given(after, where, "target_mesh"),
+    )
 
 
 def _chosen(source: ArrayType, changing: Sequence[str], mesh: Mesh) -> tuple[Collective, ...]:

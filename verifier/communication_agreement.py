@@ -1,4 +1,4 @@
-"""What the types guarantee of each mesh axis, beside what XLA moves along it: of drawn programs.
+"""What the types guarantee of each mesh axis, beside what XLA moves along it: of drawn programs, texts and functions.
 
 For each axis of a program's mesh the types say that nothing communicates along it, that something does, or that they do
 not determine it (not guaranteed), which counts as refused. XLA's partitioner for CPU devices says what is moved. A free
@@ -33,20 +33,26 @@ AGREED: Final = "agreed"
 ACCEPTED: Final = "accepted, and something is moved"
 REFUSED: Final = "refused, and nothing is moved"
 OPEN: Final = "not guaranteed"
-MOST_OPEN: Final = 0.10
-"""The part of the programs of which some axis may be left open."""
+
+DRAWN: Final = "drawn"
+TEXTS: Final = "texts"
+FUNCTIONS: Final = "functions"
+MOST_OPEN: Final = {DRAWN: 0.10, TEXTS: 0.05}
+"""The part of the programs of a kind of which some axis may be left open. Of functions there is no such bound: an axis
+that their author leaves to the compiler is open."""
 
 
 @dataclass
 class Seen:
     """One axis of one program. ours: what the types say. moved: the kinds of collectives that XLA moves along it.
-    outcome: how the two stand to each other. classes: what explains that nothing is moved."""
+    outcome: how the two stand to each other. classes: what explains that nothing is moved. why: why it is open."""
 
     axis: str
     ours: str
     moved: tuple[str, ...]
     outcome: str
     classes: tuple[str, ...] = ()
+    why: str = ""
 
 
 @dataclass
@@ -58,6 +64,11 @@ class Asked:
     axes: list[Seen] = field(default_factory=list)
     left_out: str = ""
     collectives: int = 0
+
+    @property
+    def kind(self) -> str:
+        """Where it comes from."""
+        return DRAWN if self.seed >= 0 else TEXTS if self.name.endswith(".jaxpr") else FUNCTIONS
 
     @property
     def open(self) -> bool:
@@ -85,7 +96,7 @@ def hold(
         else:
             classes = classes or _gone(answer.axis, matching.pairs, matching.said)
             outcome = AGREED if classes else REFUSED
-        found.axes.append(Seen(answer.axis, answer.guarantee.value, along, outcome, classes))
+        found.axes.append(Seen(answer.axis, answer.guarantee.value, along, outcome, classes, answer.why))
     return found
 
 
@@ -118,15 +129,27 @@ class Communication:
         """The axes that came out so."""
         return [(one, axis) for one in self.compared for axis in one.axes if axis.outcome == outcome]
 
+    def of(self, kind: str) -> list[Asked]:
+        """The compared programs of a kind that have a mesh of several devices."""
+        return [one for one in self.compared if one.kind == kind and one.axes]
+
+    def open(self, kind: str) -> float:
+        """The part of those programs of which an axis is not guaranteed, from 0 to 1."""
+        return sum(one.open for one in self.of(kind)) / max(1, len(self.of(kind)))
+
     @property
-    def open(self) -> float:
-        """The part of the programs of which an axis is not guaranteed, from 0 to 1."""
-        return sum(one.open for one in self.compared) / max(1, len(self.compared))
+    def too_open(self) -> list[str]:
+        """The kinds of which more is left open than may be. Of a few programs, one may be: it says nothing of many."""
+        return [
+            kind
+            for kind, most in MOST_OPEN.items()
+            if self.open(kind) > most and sum(one.open for one in self.of(kind)) > 1
+        ]
 
     @property
     def clean(self) -> bool:
         """Whether nothing is accepted or refused wrongly, and little is left open."""
-        return not self.axes(ACCEPTED) and not self.axes(REFUSED) and self.open <= MOST_OPEN
+        return not self.axes(ACCEPTED) and not self.axes(REFUSED) and not self.too_open
 
 
 def compare(
@@ -134,7 +157,8 @@ def compare(
     progress: Callable[[str], None] = lambda what: None,
 ) -> Communication:  # fmt: skip
     """Compare so many drawn programs, or as many as there are until somebody interrupts. names: of more that are
-    compared, `FILE.jaxpr` or `package.module:factory`, each with its mesh as text, empty for its own."""
+    compared, `FILE.jaxpr` or `package.module:factory`, each with its mesh as text, empty for its own, of which as many
+    devices are taken as there are."""
     started = time.monotonic()
     tasks = [Task("named", one) for one in names] + [Task("asked", (one,)) for one in seeds(seed, programs)]
     found = Communication(seed, len(tasks))
@@ -163,26 +187,64 @@ def compare(
 
 
 def lines(found: Communication) -> Iterator[str]:
-    """The report as text."""
-    compared = found.compared
-    every = [axis for one in compared for axis in one.axes]
+    """The report as text: a row for each kind of program, then what is wrong, and why axes are open."""
+    seed = f", those that are drawn of seed {found.seed}" if found.of(DRAWN) else ""
     drawn = count(len(found.programs), "program")
-    yield f"JAX {found.version}: {drawn} of seed {found.seed}, {found.seconds:.0f} seconds"
-    moved = sum(one.collectives for one in compared)
-    yield f"  compared                {len(compared):>6,}  with {moved:,} collectives"
-    free = sum(axis.ours == Guarantee.FREE.value for axis in every)
-    yield f"  axes                    {len(every):>6,}"
-    yield f"    accepted              {free:>6,}  of which something is moved along {len(found.axes(ACCEPTED)):,}"
-    refused = sum(axis.ours == Guarantee.COMMUNICATES.value for axis in every)
-    yield f"    refused               {refused:>6,}  of which nothing is moved along {len(found.axes(REFUSED)):,}"
+    yield f"JAX {found.version}: {drawn}{seed}, {found.seconds:.0f} seconds"
+    heads = (
+        "",
+        "compared",
+        "with a mesh",
+        "axes",
+        "accepted",
+        "moved",
+        "refused",
+        "not moved",
+        "open",
+        "programs open",
+    )
+    rows = [heads, *(_row(found, kind) for kind in (DRAWN, TEXTS, FUNCTIONS) if found.of(kind))]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(heads))]
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join(["", first.ljust(widths[0]), *cells]).rstrip()
+    every = [axis for one in found.compared for axis in one.axes]
+    yield ""
     for name, number in Counter(name for axis in every for name in axis.classes).most_common():
-        yield f"      gone, with a name   {number:>6,}  {name}"
-    yield f"    not guaranteed        {len(found.axes(OPEN)):>6,}  in {found.open:.1%} of the programs"
+        yield f"  refused, and {name}: {_axes(number)}"
+    for why, number in Counter(axis.why for axis in every if axis.outcome == OPEN).most_common():
+        yield f"  not guaranteed: {_axes(number)}: {why}"
     for what, number in Counter(one.left_out for one in found.programs if one.left_out).most_common(12):
         yield f"  not compared: {count(number, 'program')}: {what}"
     for one, axis in (*found.axes(ACCEPTED), *found.axes(REFUSED)):
         kinds = ", ".join(axis.moved) or "nothing"
         yield f"  WRONG  {one.name}, axis {axis.axis}: the types say {axis.ours}, XLA moves {kinds}"
+    for kind in found.too_open:
+        most = f"at most {MOST_OPEN[kind]:.0%}"
+        yield f"  WRONG  {kind}: {found.open(kind):.1%} have an axis that is not guaranteed, {most} may"
+    wrong = len(found.axes(ACCEPTED)) + len(found.axes(REFUSED))
+    yield (
+        f"  {_axes(wrong)} wrong: {len(found.axes(ACCEPTED))} accepted along which something is moved, "
+        f"{len(found.axes(REFUSED))} refused along which nothing is"
+    )
+
+
+def _axes(number: int) -> str:
+    return f"{number:,} {'axis' if number == 1 else 'axes'}"
+
+
+def _row(found: Communication, kind: str) -> tuple[str, ...]:
+    """One kind of programs: how many, and what was found of their axes."""
+    those = found.of(kind)
+    axes = [axis for one in those for axis in one.axes]
+    said = Counter(axis.ours for axis in axes)
+    wrong = Counter(axis.outcome for axis in axes)
+    most = f" (at most {MOST_OPEN[kind]:.0%})" if kind in MOST_OPEN else ""
+    numbers = (
+        sum(one.kind == kind for one in found.compared), len(those), len(axes),
+        said[Guarantee.FREE.value], wrong[ACCEPTED], said[Guarantee.COMMUNICATES.value], wrong[REFUSED], wrong[OPEN],
+    )  # fmt: skip
+    return kind, *(f"{number:,}" for number in numbers), f"{found.open(kind):.1%}{most}"
 
 
 def as_data(found: Communication) -> dict[str, Any]:
@@ -192,17 +254,18 @@ def as_data(found: Communication) -> dict[str, Any]:
         "seed": found.seed,
         "asked": found.asked,
         "compared": len(found.compared),
-        "not_guaranteed": round(found.open, 4),
+        "not_guaranteed": {kind: round(found.open(kind), 4) for kind in (DRAWN, TEXTS, FUNCTIONS) if found.of(kind)},
         "accepted_and_moved": len(found.axes(ACCEPTED)),
         "refused_and_not_moved": len(found.axes(REFUSED)),
         "seconds": round(found.seconds, 1),
         "programs": [
             {
                 "name": one.name,
+                "kind": one.kind,
                 "left_out": one.left_out,
                 "axes": [
                     {"axis": axis.axis, "types": axis.ours, "moved": list(axis.moved), "outcome": axis.outcome,
-                     "classes": list(axis.classes)}
+                     "classes": list(axis.classes), "why": axis.why}
                     for axis in one.axes
                 ],
             }

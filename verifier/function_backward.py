@@ -7,6 +7,7 @@ author. Nothing is differentiated by JAX, and nothing runs.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -189,6 +190,15 @@ def chosen(source: Source, wrt: Any) -> list[int]:
     if not found:
         raise UnknownInput(f"nothing is named to differentiate: {_choices(source)}")
     return list(found)
+
+
+def floating(source: Source) -> int | None:
+    """The first argument that has something floating; `None` where none has."""
+    for number in range(len(source.arguments)):
+        with contextlib.suppress(UnknownInput):
+            chosen(source, number)
+            return number
+    return None
 
 
 _FEW: Final = 8

@@ -20,7 +20,7 @@ from verifier.commands.target import compare_on
 @click.option("--programs", "drawn", type=click.IntRange(1), metavar="N", help="Compare so many drawn programs.")
 @click.option(
     "--communication", "guaranteed", type=click.IntRange(0), metavar="N",
-    help="Hold what types guarantee of mesh axes against what XLA moves, of so many drawn programs.",
+    help="Hold what types guarantee of mesh axes against what XLA moves, of so many drawn programs, and of others.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(0), metavar="S", help="Of --programs and --communication: draws the same ones again."
@@ -58,7 +58,8 @@ def agree(
     shardproof agree --backward --program 'layers in a loop' --program my.train:step
     shardproof agree --programs 200
     shardproof agree --programs 200 --seed 7 --json
-    shardproof agree --communication 500 --seed 7 examples.loss:loss_and_arguments tests/golden/corpus/*.jaxpr
+    shardproof agree --communication 500 --seed 7
+    shardproof agree --communication 0 examples.loss:loss_and_arguments step.jaxpr programs/
     shardproof agree --target cpu --target tpu:v5p:2x2x2
     shardproof agree --target cpu transformer 'family/a call'
     shardproof agree --target tpu:v5p:16x16x16 examples.llama:gather_once
@@ -83,12 +84,15 @@ def agree(
     on GPUs, those whose meshes are no larger than there are, and is skipped where JAX has none.
 
     --communication asks of each mesh axis of a program whether something communicates along it. By types alone the
-    answer is yes, no, or not guaranteed, where they do not determine it, and that counts as yes. Programs are drawn as
-    for --programs (verifier/generated: the distribution is the code, and the seed), every other one with its gradient;
-    FUNCTIONs, as for --target, come first. XLA's partitioner for CPU devices says what is moved. Wrong is an axis that
-    is free by types along which something is moved; and one that is not, and nothing is, unless what the types derive
-    there is folded away, constant, hoisted, or along another axis of that size. At most a tenth of the programs may
-    have an axis of which nothing is guaranteed.
+    answer is yes (refused), no (accepted), or not guaranteed, where they do not determine it, and that counts as yes.
+    Programs are drawn as for --programs (verifier/generated: the distribution is the code, and the seed), every other
+    one with its gradient. With them go FUNCTIONs, as for --target, or folders: their texts, on the meshes that an
+    index.json says, and the factories in their modules; in a checkout, where none is named, the corpus of printed
+    programs and the examples, on at most eight devices. XLA's partitioner for CPU devices says what is moved. Wrong is
+    an axis that is accepted along which something is moved; and one that is refused, and nothing is, unless what the
+    types derive there is folded away, constant, hoisted, moved for another use, or moved along another axis of that
+    size, or along all at once. At most a tenth of the drawn programs, and a twentieth of the texts, may have an axis
+    of which nothing is guaranteed.
 
     Where the two differ, an entry of the ledger of differences says which is right, and why: verifier/differences.toml,
     or proofs/differences.md for reading. A cell or program that differs and belongs to no entry is unexplained: one
@@ -187,11 +191,16 @@ def _guaranteed(
     import random
 
     from verifier.communication_agreement import as_data, compare, lines
+    from verifier.folders import Named, of_checkout, programs_in
 
     seed = random.randrange(10**6) if seed is None else seed
     mesh = "; ".join(map(str, meshes))
+    named: list[Named] = []
+    for name in names or of_checkout():
+        named += programs_in(name) if os.path.isdir(name) else [Named(name)]
+    every = [(one.name, mesh or one.mesh) for one in named]
     with with_jax("comparing with XLA") as show:
-        found = compare(programs, seed, [(name, mesh) for name in names], os.cpu_count() or 1, show)
+        found = compare(programs, seed, every, os.cpu_count() or 1, show)
     return found.clean, lines(found), as_data(found)
 
 

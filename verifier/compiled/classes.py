@@ -76,7 +76,7 @@ PADDED: Final = Class(
     "gathered as a sum",
     (RUN,),
     "An all-gather is compiled to an all-reduce over the same axes whose payload is its whole result: each device"
-    " has put its block among zeros.",
+    " has put its block among zeros. The elements may be of another dtype.",
 )
 AGAIN: Final = Class(
     "not yet shared",

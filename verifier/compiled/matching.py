@@ -32,7 +32,18 @@ from verifier.compiled.classes import (
 )
 from verifier.compiled.derived import Said
 from verifier.compiled.module import BITS
-from verifier.compiled.pairs import Explain, Fits, Loops, Matching, Pair, alike, dtype_of, remove, same
+from verifier.compiled.pairs import (
+    Explain,
+    Fits,
+    Loops,
+    Matching,
+    Pair,
+    alike,
+    dtype_of,
+    payload_in,
+    remove,
+    same,
+)
 from verifier.compiled.reading import Moved
 from verifier.compiled.routes import at_once, chosen, renumbered, rings, searched, spread, turned
 from verifier.compiled.targets import PARTITIONED
@@ -120,7 +131,8 @@ def _blocks(one: Said, other: Moved) -> bool:
 
 def _padded(one: Said, other: Moved) -> bool:
     kinds = (one.kind, other.kind) == ("all-gather", "all-reduce")
-    return kinds and other.padded and (one.axes, one.loops) == (other.axes, other.loops) and alike(one, other)
+    there = (one.axes, one.loops) == (other.axes, other.loops)
+    return kinds and other.padded and there and other.payload == payload_in(one, other.dtype)
 
 
 def _widened(one: Said, other: Moved) -> bool:

@@ -102,8 +102,9 @@ def at_once(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
             chains.setdefault((equation, *rest, one.payload, one.loops), []).append(one)
     for those in chains.values():
         axes = tuple(sorted(axis for one in those for axis in one.axes))
-        whole = next((other for other in found.moved if same(replace(those[0], axes=axes), other)), None)
-        if len(those) > 1 and whole is not None and alike(those[0], whole):
+        at_once = replace(those[0], axes=axes)
+        whole = next((other for other in found.moved if same(at_once, other) and alike(at_once, other)), None)
+        if len(those) > 1 and whole is not None:
             remove(found.moved, [whole])
             remove(found.said, those)
             found.pairs.append(Pair(tuple(those), (whole,), class_))

@@ -15,6 +15,7 @@ from calculus.gradients import gradient, vjp
 from calculus.meshes import Mesh
 from verifier.backward import KINDS
 from verifier.compiled.agreement import Compared, of_function
+from verifier.compiled.classes import CLASSES
 from verifier.compiled.derived import Said
 from verifier.compiled.targets import PARTITIONED, RUN, Target
 from verifier.explaining.entries import Entry
@@ -48,7 +49,15 @@ def confirm(
     more = list(compared.stages[stage].moved) if stage in compared.stages else []
     problem = [f"compiled for {target} as far as the partitioner: {compared.problem}"] if compared.problem else []
     extra = [f"{target} moves besides: {one.kind} over {', '.join(one.axes)}, {one.payload:,} bytes" for one in more]
-    notes = [*found.notes, f"held against what is compiled for {target} on the mesh {compared.mesh}", *problem, *extra]
+    met = {name for classes in said.values() for name in classes}
+    meant = [f"{one.name}: {one.means}" for one in CLASSES if one.name in met]
+    notes = [
+        *found.notes,
+        f"held against what is compiled for {target} on the mesh {compared.mesh}",
+        *meant,
+        *problem,
+        *extra,
+    ]
     return replace(found, entries=rows, notes=notes)
 
 

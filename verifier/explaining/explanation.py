@@ -194,14 +194,24 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
         found.checkers = dict.fromkeys((FORWARD, BACKWARD, UPDATE), source.checker)
         found.warnings = warnings(checked, words, found.entries, differentiated=True, step=step)
         return _finished(found, lines)
-    from verifier.function_backward import chosen, names
+    from verifier.function_backward import chosen, floating, names
 
     make = gradient if _lone(report.types.get(path) for path in source.outputs) else vjp
-    positions = chosen(source, wrt)
-    found.positions = tuple(positions)
+    first = floating(source) if wrt is None else 0
     forward = Forward(program, words)
     found.entries = entries(priced, words, forward, lambda charge: FORWARD, told)
     found.checkers = {FORWARD: source.checker}
+    if first is None:
+        found.notes = [*found.notes, "no input is floating, so there is no backward pass"]
+        found.warnings = warnings(checked, words, found.entries, differentiated=False)
+        return _finished(found, lines)
+    positions = chosen(source, first if wrt is None else wrt)
+    if first:
+        found.notes = [
+            *found.notes,
+            f"differentiated in {source.arguments[first]}, the first argument that is floating",
+        ]
+    found.positions = tuple(positions)
     try:
         derived = made(program, source.checker, make, positions, printed=False)
     except Refused as refused:

@@ -21,6 +21,7 @@ from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.programs import Atom, Equation, Literal, Program
 from calculus.types import ArrayType, Type
 from verifier.examine import Examined
+from verifier.explaining.regions import leaves_nothing_open
 
 
 class Guarantee(enum.Enum):
@@ -58,13 +59,14 @@ def guarantees(examined: Examined) -> list[Answer]:
 def guarantee(examined: Examined, axis: str) -> Answer:
     """The answer for one mesh axis."""
     checker, every = examined.checker, examined.charges
-    if any(mesh.mode(axis) is AxisMode.AUTO for mesh in checker.scope.meshes):
-        return Answer(axis, Guarantee.OPEN, (), "the axis is auto: the compiler chooses what moves along it")
     there = [one for one in every if axis in one.collective.axes and one.exactness in DETERMINED]
     idle = tuple(one for one in there if _chosen_by_a_constant(one))
     sure = tuple(one for one in there if one not in idle)
     if sure:
         return Answer(axis, Guarantee.COMMUNICATES, sure)
+    is_auto = any(mesh.mode(axis) is AxisMode.AUTO for mesh in checker.scope.meshes)
+    if is_auto and not leaves_nothing_open(checker, axis):
+        return Answer(axis, Guarantee.OPEN, (), "the axis is auto: the compiler chooses what moves along it")
     if idle:
         return Answer(axis, Guarantee.OPEN, idle, "a constant, which is not computed here, decides whether it runs")
     unsure = tuple(one for one in every if one.exactness not in DETERMINED and axis in reach(one, checker.scope.meshes))

@@ -1,4 +1,4 @@
-"""Drawn programs, what their types say of each mesh axis, and what XLA moves along it: for `agree --communication`.
+"""Programs, what their types say of each mesh axis, and what XLA moves along it: for `agree --communication`.
 
 A program is drawn as for `agree --programs`; what this release of JAX refuses of it, or is known to get wrong, is taken
 out. Every other one is differentiated by JAX. Then it is traced once, for CPU devices: the program that JAX holds is
@@ -8,6 +8,8 @@ typed here, and compiled there, as far as XLA's partitioner.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Any, TypeAlias
 
 from calculus.linearization import differentiable
@@ -34,6 +36,7 @@ from verifier.with_jax.programs import Comparing, drawn_for
 from verifier.with_jax.python_values import Unwritten
 from verifier.with_jax.running import VERSION, callable_of, inputs_of
 from verifier.with_jax.trace import trace
+from verifier.workers import DEVICES
 
 CPUS: Target = Target(CPU)
 
@@ -72,6 +75,7 @@ class Communicating(Comparing):
                 on = given[0] if given else mesh_of((arguments, keywords))
                 if on is None:
                     return Asked(name, left_out="its arguments lie on no mesh, or on several")
+                on = on if given else few(on)
                 return hold(name, *both_sides(function, arguments, on, keywords))
             function, arguments, on = function_of(name, given)
             return hold(name, *both_sides(function, arguments, on))
@@ -89,6 +93,16 @@ class Communicating(Comparing):
             except Exception:  # noqa: BLE001  # what JAX cannot differentiate is compared as it is
                 pass
         return both_sides(function, arguments, mesh)
+
+
+def few(mesh: Mesh) -> Mesh:
+    """The mesh with at most as many devices as there are here: the longest axis is divided by its smallest factor, so
+    that what an axis divides is divided still."""
+    sizes = [axis.size or 1 for axis in mesh.axes]
+    while prod(sizes) > DEVICES:
+        at = sizes.index(max(sizes))
+        sizes[at] //= next(factor for factor in range(2, sizes[at] + 1) if sizes[at] % factor == 0)
+    return Mesh(replace(axis, size=size) for axis, size in zip(mesh.axes, sizes, strict=True))
 
 
 def both_sides(

@@ -131,6 +131,14 @@ def test_an_estimate_that_is_one_of_two_ways() -> None:
     assert (len(found.equal), found.classes) == (1, {"more than is needed": 1})
 
 
+def test_each_sum_over_all_axes_at_once_is_found_among_others() -> None:
+    """Of two equations, the larger compiled first."""
+    said, (large,) = EXAMPLES["over all axes at once"]
+    small = [replace(one, payload=4, site=("other", at, 0)) for at, one in enumerate(said)]
+    found = matched([*small, *said], [large, replace(large, payload=4)], SIZES)
+    assert (found.classes, found.unexplained) == ({"over all axes at once": 2}, 0)
+
+
 NEAR: dict[str, tuple[list[Said], list[Moved]]] = {
     "nothing is cut out of the sum": ([SCATTER], [compiled(SCATTER, kind="all-reduce")]),
     "the program cuts no block": ([REDUCE], [compiled(REDUCE, kind="reduce-scatter")]),
@@ -179,6 +187,10 @@ def test_another_route_may_be_taken_in_another_dtype() -> None:
     found = matched([GATHER, again], narrow, SIZES, RUN)
     assert found.classes == {"along another axis": 1, "moved once for several uses": 1}
     assert matched([GATHER], [replace(step, payload=step.payload // 2) for step in narrow], SIZES, RUN).unexplained
+    (padded,) = EXAMPLES["gathered as a sum"][1]
+    bf16 = replace(padded, payload=128, dtype="bf16")
+    assert matched([GATHER], [bf16], SIZES, RUN).classes == {"gathered as a sum": 1}
+    assert matched([GATHER], [replace(bf16, payload=256)], SIZES, RUN).unexplained
     (ring,) = EXAMPLES["a ring of permutes"][1]
     assert matched([GATHER], [replace(ring, payload=32, dtype="bf16")], SIZES, RUN).classes == {"a ring of permutes": 1}
     assert matched([GATHER], [replace(ring, payload=32)], SIZES, RUN).unexplained
