@@ -108,6 +108,10 @@ class Step(Protocol):
         """Whether two places are one line of the author's."""
         ...
 
+    def same_call(self, one: int, other: int) -> bool:
+        """Whether two places are one expression on a line of the author's."""
+        ...
+
 
 class Forward:
     """The forward program that backward rows come from. words: those of its author. step: of one that has its gradient
@@ -138,8 +142,11 @@ class Forward:
         if self._step is None:
             found = self._derived(charge)
             return None if found is None else self._use(*found)
-        every = [self._use(*one) for one in self._near(charge)]
-        return next((one for one in every if value and one.name == value), every[0] if every else None)
+        every = [(rank, self._use(*one)) for rank, one in self._near(charge)]
+        named = [one for _, one in every if value and one.name == value]
+        best = [one for rank, one in every if rank == every[0][0]]
+        twins = [one for one in best if len({one.name for one in best}) > 1 and _keys(one.name) == _keys(value)]
+        return next(iter((*named, *twins, *best)), None)
 
     @property
     def derived(self) -> bool:
@@ -184,18 +191,30 @@ class Forward:
             operand = 0 if len(equation.inputs) == 1 else None
         return equation, operand
 
-    def _near(self, charge: Charge) -> list[tuple[Equation, int]]:
+    def _near(self, charge: Charge) -> list[tuple[tuple[bool, bool], tuple[Equation, int]]]:
         """Of a gradient that JAX has made: the equations on the same line of the author's that have an operand of the
-        type whose cotangent this is, those of the same primitive first."""
+        type whose cotangent this is, with a rank, by which they are sorted: first those that the cotangent is made with
+        another operand of, then those of the same primitive. Of several on a line, those of the same expression; an
+        operand that the cotangent is made with is another's factor."""
         assert self._step is not None
         wanted = cotangent_or_none(next(iter(charge.equation.types), None))
+        factors = {atom for atom in charge.equation.inputs if isinstance(atom, str)}
         fitting: list[tuple[Equation, int]] = []
         for equation in self._by_line.values():
             types = self.attribution.types_of(equation) if equation is not None else ()
             places = [index for index, type in enumerate(types) if types_match(type, wanted)]
             if equation is not None and places and self._step.same_line(equation.line, charge.equation.line):
-                fitting += [(equation, index) for index in places]
-        return sorted(fitting, key=lambda one: one[0].primitive != charge.equation.primitive)
+                others = [index for index in places if equation.inputs[index] not in factors]
+                fitting += [(equation, index) for index in others or places]
+        line = charge.equation.line
+        fitting = [one for one in fitting if self._step.same_call(one[0].line, line)] or fitting
+
+        def unlike(one: tuple[Equation, int]) -> tuple[bool, bool]:
+            """Whether the cotangent is made with no other operand, and by another primitive."""
+            beside = [atom for index, atom in enumerate(one[0].inputs) if index != one[1]]
+            return factors.isdisjoint(beside), one[0].primitive != charge.equation.primitive
+
+        return sorted(((unlike(one), one) for one in fitting), key=lambda one: one[0])
 
     def remade(self, charge: Charge) -> bool:
         """Whether a collective of the backward pass is one of the forward pass, computed again."""
@@ -252,6 +271,11 @@ def update_entry(charge: Charge, words: Words, forward: Forward) -> Entry:
     if decides is not None and decides.value and not row.value.startswith(_GRADIENT):
         row = row._replace(value=f"{_GRADIENT}{decides.value}")
     return Entry(UPDATE, row, collective.volume, collective.group, decides, charge)
+
+
+def _keys(path: str) -> str:
+    """What follows the name in front of a path."""
+    return path[path.index("[") :] if "[" in path else ""
 
 
 _GRADIENT: Final = "gradient of "

@@ -364,6 +364,11 @@ class _Traced:
         places = [self._lines.at(place)[0].user for place in (one, other)]
         return places[0] is not None and places[0] == places[1]
 
+    def same_call(self, one: int, other: int) -> bool:
+        """Whether two places are one expression on a line of the author's."""
+        spots = [self._lines.spot(place) for place in (one, other)]
+        return spots[0] is not None and spots[0] == spots[1]
+
 
 class _After:
     """Which equations of a body read, at one remove or more, what its transposed equations give."""

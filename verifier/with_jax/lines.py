@@ -117,6 +117,17 @@ class Lines:
         """The frames in which the equation with this `line` was made, those of JAX aside, innermost first."""
         return tuple(frame for frame in _frames(self._converted.origins[place - 1]) if kind(frame.file) != "engine")
 
+    def spot(self, place: int) -> tuple[object, ...] | None:
+        """Where the expression begins and ends, in the author's innermost frame, that made the equation with this
+        `line`; `None` where that is not known."""
+        traceback = getattr(getattr(self._converted.origins[place - 1], "source_info", None), "traceback", None)
+        if traceback is None or not hasattr(traceback, "raw_frames"):
+            return None
+        for code, instruction in zip(*traceback.raw_frames(), strict=True):
+            if kind(code.co_filename) == "user":
+                return (code.co_filename, *traceback.code_addr2location(code, instruction))
+        return None
+
     def _equation(self, place: int) -> tuple[Site, ...]:
         user, library, inner = self._split(self._converted.origins[place - 1])
         if user is not None:
