@@ -10,7 +10,7 @@ The tangent of a value has the value's type. Integers, truth values and keys hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
@@ -318,6 +318,11 @@ class Linearizer:
 def differentiable(type: Type) -> bool:
     """Whether values of this type have tangents that are not all zero."""
     return isinstance(type, ArrayType) and cotangent_dtype(type.dtype) != "float0"
+
+
+def floating(types: Iterable[Type | None]) -> tuple[int, ...]:
+    """The positions of what has a cotangent."""
+    return tuple(at for at, type in enumerate(types) if type is not None and differentiable(type))
 
 
 def differentiable_inputs(types: Sequence[Type], wrt: Sequence[int], what: str, held: int) -> None:

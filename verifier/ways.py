@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from calculus.building import Workbench
 from calculus.checking import Checker
 from calculus.gradients import vjp
-from calculus.linearization import differentiable
+from calculus.linearization import floating
 from calculus.meshes import Mesh
 from calculus.naming import tidy
 from calculus.programs import Program
@@ -161,7 +161,7 @@ def each_way(program: Program, checker: Checker, backward: bool) -> Iterator[Mad
     yield Made(FORWARD, program)
     if not backward:
         return
-    wrt = tuple(at for at, type in enumerate(program.input_types) if type is not None and differentiable(type))
+    wrt = floating(program.input_types)
     if not wrt:
         yield Made(BACKWARD, None, (), "no input is floating")
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from calculus.checking import Checker
-from calculus.linearization import differentiable
+from calculus.linearization import differentiable, floating
 from calculus.meshes import Mesh
 from calculus.programs import Program
 from calculus.typed import typed
@@ -68,7 +68,7 @@ def of_text(
         chosen = [names[one] for one in wrt]
     else:
         lone = not step and is_loss(checked.types)
-        chosen = [at for at, type in enumerate(program.input_types) if lone and type and differentiable(type)]
+        chosen = list(floating(program.input_types)) if lone else []
     program = repeated(program, microbatches, chosen) if microbatches > 1 else program
     return Subject(
         name, program, given, program.inputs, tuple(chosen), lambda line: f"line {line}" if line else "at the end",

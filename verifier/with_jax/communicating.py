@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
 
-from calculus.linearization import differentiable
+from calculus.linearization import floating
 from calculus.meshes import Mesh
 from calculus.programs import Program
 from grammar.meshes import parse_meshes
@@ -85,7 +85,7 @@ class Communicating(Comparing):
     def _both(self, program: Program, mesh: Mesh, backward: bool) -> Sides:
         function: Callable[..., Any] = callable_of(program, mesh)
         types = inputs_of(program)
-        wrt = [at for at, type in enumerate(types) if differentiable(type)]
+        wrt = floating(types)
         arguments: Sequence[Any] = [struct(type, meshes.abstract(mesh)) for type in types]
         if backward and wrt:
             try:

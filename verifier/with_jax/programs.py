@@ -13,7 +13,7 @@ from calculus.building import Workbench
 from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.gradients import vjp
-from calculus.linearization import differentiable
+from calculus.linearization import differentiable, floating
 from calculus.meshes import Mesh
 from calculus.naming import tidy
 from calculus.programs import Equation, Literal, Program
@@ -123,9 +123,9 @@ class Comparing:
     @staticmethod
     def _alone(program: Program, mesh: Mesh, found: Compared) -> None:
         """Run what is well typed here, and not in JAX, with its gradient: whole and on devices it is the same."""
-        wrt = [at for at, type in enumerate(program.input_types) if type is not None and differentiable(type)]
+        wrt = floating(program.input_types)
         with contextlib.suppress(Refused):
-            program = tidy(vjp(program, Workbench(Checker([mesh])), wrt)).program if wrt else program
+            program = _pulled_back(program, mesh, wrt) if wrt else program
         wrong = [one.message for one in run(program, [mesh], found.seed).problems if not one.unrunnable]
         if wrong and not INFINITE.search(wrong[0]):
             found.findings.append(Finding(EXECUTOR, wrong[0], program, mesh, seed=found.seed))
@@ -236,14 +236,14 @@ class Comparing:
         checker.check(program)
         if checker.refusals:
             return finding(EXECUTOR, f"no longer well typed: {checker.refusals[0][0].message}")
-        wrt = [at for at, type in enumerate(program.input_types) if type is not None and differentiable(type)]
+        wrt = floating(program.input_types)
         ours, theirs, mine, other = program, None, Side(), Side()
         types = checker.check(program).types
         made: Program | None = None
         findings: list[Finding] = []
         if wrt:
             try:
-                made = tidy(vjp(program, Workbench(Checker([mesh])), wrt)).program
+                made = _pulled_back(program, mesh, wrt)
                 mine = Side(types=tuple(_outputs(made)), program=made)
             except Refused as refused:
                 mine = Side(refusal=Refusal(refused.refusal.code, refused.refusal.message))
@@ -328,6 +328,11 @@ def _gradients(ours: Side, theirs: Side) -> str:
 def _seeds(types: Sequence[object]) -> list[ArrayType]:
     found = [type.type if isinstance(type, Literal) else type for type in types]
     return arrays([cotangent(type) for type in found if isinstance(type, ArrayType) and differentiable(type)])
+
+
+def _pulled_back(program: Program, mesh: Mesh, wrt: Sequence[int]) -> Program:
+    """A program with its gradient, as ours derives it. Refuses where it has none."""
+    return tidy(vjp(program, Workbench(Checker([mesh])), wrt)).program
 
 
 def _outputs(program: Program) -> list[Type]:
