@@ -4,7 +4,7 @@ A program is run again, whole, a few times; each time what an equation computes 
 its terms may move it, up or down at random (Monte Carlo arithmetic; Parker 1997). A sum of n numbers is off by n·u of
 the sum of their sizes at most (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), any other value by u of
 itself; a value that is one of the operands is exact. What these moves come to in the end is what two orders of the same
-arithmetic may differ by.
+arithmetic may differ by. An index or a truth value that such a move turns is decided by roundings: it says nothing.
 """
 
 from __future__ import annotations
@@ -39,15 +39,36 @@ class Spread:
         self._values = values
         self._factor = factor
         self._found: dict[str, float] | None = None
+        self._turned: dict[str, Array] = {}
 
     def of(self, name: str) -> float:
         """The distance of two computations of this value, 0 where nothing is known of it."""
+        return _MARGIN * self._factor * self._measured().get(name, 0.0)
+
+    def turned(self, name: str) -> Array | None:
+        """Which elements of what is not rounded itself roundings decide; `None` where they decide none."""
+        self._measured()
+        return self._turned.get(name)
+
+    def _measured(self) -> dict[str, float]:
         if self._found is None:
             self._found = {}
             for number in range(RUNS):
                 for each, moved in self._again(Rounding(np.random.default_rng(number))).items():
-                    self._found[each] = max(self._found.get(each, 0.0), _distance(moved, self._values.get(each)))
-        return _MARGIN * self._factor * self._found.get(name, 0.0)
+                    value = self._values.get(each)
+                    self._found[each] = max(self._found.get(each, 0.0), _distance(moved, value))
+                    other = _turned(moved, value)
+                    if other is not None:
+                        self._turned[each] = self._turned.get(each, other) | other
+        return self._found
+
+
+def _turned(moved: Array, value: Array | None) -> Array | None:
+    """Where they differ, of what is not rounded."""
+    if value is None or moved.shape != value.shape or moved.dtype != value.dtype or unit(value.dtype):
+        return None
+    other = np.asarray(comparable(moved) != comparable(value))
+    return other if other.any() else None
 
 
 def _distance(moved: Array, value: Array | None) -> float:

@@ -231,7 +231,12 @@ def _placed(value: Array, type: ArrayType, grid: Grid, random: np.random.Generat
 def _difference(one: Array, other: Array, allowed: float, spread: Spread, name: str) -> str:
     """How two computations of what a name stands for differ, beyond what roundings do."""
     difference = apart(one, other, allowed)
-    return difference and apart(one, other, allowed, spread.of(name))
+    if not difference:
+        return ""
+    turned = spread.turned(name)
+    if turned is not None and turned.shape == other.shape:
+        other = np.where(turned, one, other)
+    return apart(one, other, allowed, spread.of(name))
 
 
 def _first_difference(

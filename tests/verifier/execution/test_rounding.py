@@ -131,6 +131,37 @@ def test_a_result_in_a_body_that_is_off_is_a_difference(monkeypatch: pytest.Monk
     assert ran(text, a=[-0.7, -0.4, -0.7, 1.8]).verdict == "equal"
 
 
+TIE = """{ lambda ; a:f32[8@X] c:f32[8]. let
+    b:f32[] = reduce_sum[axes=(0,) out_sharding=None] a
+    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+    e:bool[] = eq b d
+    f:i32[] = convert_element_type[new_dtype=int32 weak_type=False sharding=None] e
+  in (e, f) }"""
+NUMBERS = [-1.4, 1.8, 0.3, -2.9, 1.3, -0.6, 1.9, 1.0]
+
+
+def test_a_truth_value_that_roundings_decide_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sums of the same numbers are equal in one order and not in another. Numbers that no rounding brings together
+    are unequal in every order: there a wrong answer is a difference."""
+    found = ran(TIE, a=NUMBERS, c=NUMBERS)
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+    whole, devices = (np.float32(np.sum(part, dtype=np.float32)) for part in (NUMBERS, NUMBERS[:4]))
+    assert whole != devices + np.sum(NUMBERS[4:], dtype=np.float32), (
+        "in this order and that they are equal: other numbers"
+    )
+    real = TABLE["eq"].kernel
+    assert real is not None
+    asked: list[Any] = []
+
+    def wrong(np: Any, parameters: Any, x: Any, y: Any) -> Any:
+        asked.append(x - y)
+        return real(np, parameters, x, y) ^ (len(asked) == 2)
+
+    monkeypatch.setitem(TABLE, "eq", replace(TABLE["eq"], kernel=wrong))
+    assert ran(TIE, a=NUMBERS, c=[*NUMBERS[:-1], 3.0]).verdict == "different"
+
+
 def test_a_distance_beside_the_size_of_the_elements() -> None:
     zero, small = np.zeros(2, np.float32), np.full(2, 1e-7, np.float32)
     assert apart(zero, small, 1e-6)
