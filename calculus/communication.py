@@ -184,6 +184,8 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
     ]
     moved = _relay(source, before, lists, ends, mesh)
     if found:
+        if moved and any(one.kind == REDUCE_SCATTER for one in found):  # a partitioner may move before it scatters
+            found = [one.estimated() for one in found]
         return (*found, *moved)
     return tuple(collective._replace(goal=(goal, target.unreduced)) for collective in moved)
 

@@ -163,7 +163,7 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
-        report = _refused(f, args, kwargs, mesh, error, handed)
+        report = _refused(f, args, kwargs, mesh, error, handed) or _unruled(f, error)
         if report is not None:
             return report
         error.__traceback__ = _theirs(error.__traceback__)
@@ -263,6 +263,14 @@ def _untraced(f: Any, error: Exception, handed: list[Refusal]) -> FunctionReport
     if not handed:
         return None
     return FunctionReport(_name(f), "refused", refusals=handed, notes=[f"JAX refuses this too ({_said(error)})"])
+
+
+def _unruled(f: Any, error: Exception) -> FunctionReport | None:
+    """The report on a function that calls what JAX has no rule for, where nothing else tells."""
+    from verifier.with_jax.unruled import unruled
+
+    found = unruled(error)
+    return None if found is None else FunctionReport(_name(f), "refused", refusals=[found])
 
 
 def _said(error: Exception) -> str:

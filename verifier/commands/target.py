@@ -28,7 +28,7 @@ def compare_on(names: Sequence[str], files: Sequence[str], meshes: Sequence[Mesh
                     break
         except NoCompiler as error:
             raise Misused(f"{error}\n  help: {error.help}" if error.help else str(error)) from error
-    clean = not any(found.unexplained or found.interrupted for found in runs)
+    clean = not any(found.unexplained or found.interrupted or found.failed for found in runs)
     return clean, lines(runs, beside=bool(files) and len(runs) == 1), as_data(runs)
 
 

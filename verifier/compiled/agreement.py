@@ -18,7 +18,7 @@ from verifier.compiled.module import BadModule
 from verifier.compiled.pairs import Matching
 from verifier.compiled.reading import read
 from verifier.compiled.targets import CPU, PARTITIONED, NoCompiler, Target
-from verifier.factories import is_target, made_by
+from verifier.factories import BadFactory, is_target, made_by
 
 LLAMAS: Final = ("examples.llama:gather_each_time", "examples.llama:gather_once")
 SMALL_LLAMAS: Final = ("examples.llama:two_layers_gather_each_time", "examples.llama:two_layers_gather_once")
@@ -47,12 +47,14 @@ class Compared:
 @dataclass
 class Agreement:
     """What a run for one target finds. left_out: the programs that JAX, the compiler or our checker refuses, with what
-    it says. interrupted: whether somebody ended it."""
+    it says. failed: those of them that were asked for by name, and are not of the fixed ones. interrupted: whether
+    somebody ended it."""
 
     target: Target
     version: str
     compared: list[Compared] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
     interrupted: bool = False
 
@@ -81,7 +83,8 @@ def compare(
     meshes: to compile for, instead of those that arguments lie on: the same axes, in other sizes.
 
     Raises `NoCompiler`, with the repair; `BadFactory` and `UnknownProgram` for a name that leads nowhere; and, for what
-    is named, `NotCompiled` and `Refused`. Where somebody interrupts, what was compared until then is what is found.
+    is named, `NotCompiled` and `Refused`: where several are named, and one can be compared, they are in what is found.
+    Where somebody interrupts, what was compared until then is what is found.
     """
     from verifier.with_jax.compiling import VERSION
 
@@ -91,7 +94,7 @@ def compare(
     try:
         for at, one in enumerate(waiting, 1):
             progress(f"{one.name} for {target}, {at} of {len(waiting)}")
-            _compare(found, one)
+            _compare(found, one, last=at == len(waiting))
     except KeyboardInterrupt:
         found.interrupted = True
         if not found.compared:
@@ -112,12 +115,16 @@ class _Program(NamedTuple):
     ours: bool = True
 
 
-def _compare(found: Agreement, one: _Program) -> None:
+def _compare(found: Agreement, one: _Program, last: bool) -> None:
     try:
         found.compared.append(one.compare())
-    except (NotCompiled, Refused) as error:
-        if not one.ours:
+    except (NotCompiled, Refused, NoCompiler, BadFactory) as error:
+        if one.ours and isinstance(error, (NoCompiler, BadFactory)):
             raise
+        if not one.ours:
+            if last and not found.compared:
+                raise
+            found.failed.append(one.name)
         found.left_out[one.name] = str(error)
 
 
@@ -139,12 +146,15 @@ def _named(found: Agreement, name: str, meshes: Sequence[Mesh]) -> Iterator[_Pro
     if name.endswith(".jaxpr"):
         yield _Program(name, functools.partial(_text, name, found.target, meshes), ours=False)
     elif is_target(name):
-        made = made_by(name)
-        mesh = meshes[0] if meshes else None
-        yield _Program(name, functools.partial(of_function, name, found.target, *made, mesh), ours=False)
+        yield _Program(name, functools.partial(_factory, name, found.target, meshes), ours=False)
     else:
         for each, make in samples(name).items():
             yield _Program(each, functools.partial(_derivative, found.target, each, make))
+
+
+def _factory(name: str, target: Target, meshes: Sequence[Mesh]) -> Compared:
+    """Called when its turn has come: the mesh that it sets is the one in context then."""
+    return of_function(name, target, *made_by(name), meshes[0] if meshes else None)
 
 
 def _text(name: str, target: Target, meshes: Sequence[Mesh]) -> Compared:

@@ -147,7 +147,8 @@ class Surroundings:
         self.invariant, self.constant = self._through_loops({atom for atom in read if isinstance(atom, str)})
         self.source = values.results(self._sites) if self._moved is None else values.operand(self._sites, self._moved)
         moved = self._type(self._moved) if self._moved is not None else next(iter(charge.equation.types), None)
-        self.dtype = moved.dtype if isinstance(moved, ArrayType) else ""
+        volume = charge.collective.volume
+        self.dtype = volume.dtype if volume is not None else moved.dtype if isinstance(moved, ArrayType) else ""
         self.masked = self._masked()
         self.maker = self._maker()
         self.along = self._along()

@@ -174,9 +174,14 @@ def _shared(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
     def again(one: Said) -> bool:
         outside = {one.loops[: len(one.loops) - count] for count in range(one.invariant + 1)}
         those = known.get(_value(one), ()) if one.source is not None else ()
-        return any(loops in outside for _, loops in those) and all(site != one.site for site, _ in those)
+        return any(loops in outside for _, loops in those) and all(_equation(site) != _equation(one.site) for site, _ in those)
 
     _take(found, again, class_)
+
+
+def _equation(site: object) -> object:
+    """The equation of a site, and in which iteration: what one equation moves twice is two values."""
+    return (site[0], *site[2:]) if isinstance(site, tuple) else site
 
 
 def _value(one: Said) -> tuple[object, ...]:

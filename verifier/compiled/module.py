@@ -108,7 +108,11 @@ class Computation:
     @functools.cached_property
     def alive(self) -> frozenset[str]:
         """The names of the instructions that the result needs, or that are there for what they do."""
-        waiting = [one for one in self.instructions if one.root or one.operation in _EFFECTS]
+        waiting = [
+            one
+            for one in self.instructions
+            if one.root or one.operation in _EFFECTS or (one.shape == "()" and one.called)  # there for what it does
+        ]
         found = {one.name for one in waiting}
         for one in waiting:  # grows while it is read
             for operand in one.operands:

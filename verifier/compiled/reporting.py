@@ -36,6 +36,8 @@ def lines(runs: Sequence[Agreement], beside: bool = False) -> Iterator[str]:
         for one in found.compared:
             if one.problem:
                 yield f"  note: {one.name} was partitioned for {found.target}, and not compiled: {one.problem}"
+        for name in found.failed:
+            yield f"  {name} is refused by JAX, XLA or us: {found.left_out[name]}"
     for found in runs:
         for one in found.compared if beside else found.unexplained[:MOST_SHOWN]:
             for stage, matching in one.stages.items():
@@ -152,6 +154,7 @@ def _run(found: Agreement) -> dict[str, Any]:
             for one in found.compared
         ],
         "left_out": found.left_out,
+        "failed": found.failed,
         "interrupted": found.interrupted,
         "seconds": round(found.seconds, 1),
     }

@@ -207,8 +207,9 @@ def _struct(type: Any, mesh: Any) -> jax.ShapeDtypeStruct:
 
 
 def _mesh_of(structs: Sequence[Any]) -> Any:
-    found = meshes.distinct(tuple(meshes.of_arguments(structs)))
-    return meshes.abstract(found[0]) if len(found) == 1 else None
+    """The mesh that arrays lie on, as theirs says it, the kind of its devices too; `None` where it is not one."""
+    used = [*meshes.of_arguments(structs)]
+    return getattr(used[0], "abstract_mesh", used[0]) if len(meshes.distinct(used)) == 1 else None
 
 
 @contextlib.contextmanager

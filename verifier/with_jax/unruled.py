@@ -1,0 +1,43 @@
+"""What JAX has no rule for at all, told as a refusal at the author's line: functions that read the spec of a value as a
+tuple of dims, where the spec of what is reduced or unreduced is none."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+from calculus.refusals import Place, Refusal, refuse
+from verifier.with_jax.lines import kind, shown
+
+_SIGNS: Final = ("non-empty unreduced/reduced set", "when self P(", "unreduced/reduced rule for")
+
+
+def unruled(error: Exception) -> Refusal | None:
+    """The refusal that an error of JAX's is, where it has no rule for what is reduced or unreduced; `None` of others."""
+    first = str(error).strip().partition("\n")[0]
+    if not any(sign in first for sign in _SIGNS):
+        return None
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if kind(frame.filename) in ("user", "engine")]
+    last = max((at for at, frame in enumerate(frames) if kind(frame.filename) == "user"), default=None)
+    if last is None:
+        return None
+    called = next((frame.name for frame in frames[last + 1 :] if not frame.name.startswith("_")), "")
+    name = _NAMES.get(called, called)
+    what = f"for {name}" if name else "here"
+    found = refuse(
+        "unmodelled-construct",
+        f"JAX has no rule {what}: a value is reduced or unreduced ({type(error).__name__}: {first})",
+        because="it reads the spec of the value as a list of dims, and what is reduced or pending is in none of them",
+        help="reshard the value to a type that is neither, jax.reshard(value, P(...)), before this line: of what is "
+        "reduced that is free, of a pending sum it is an all-reduce; or write it with operations that have a rule "
+        "(slices and a concatenate for roll, an einsum for vmap)",
+        place=Place("primitive"),
+    ).refusal
+    frame = frames[last]
+    found.line = frame.lineno or 0
+    found.trail = (f"at {shown(frame.filename)}:{found.line}",)
+    return found
+
+
+_NAMES: Final = {"vmap_f": "vmap", "reraise_with_filtered_traceback": "", "cache_miss": "jit", "bind": ""}
+"""What people call the functions that stand in tracebacks."""
