@@ -116,7 +116,8 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
             "assumed and not checked"
         )
     copies = Copies()
-    summed = [(charge, copies.summed(charge)) for charge in examined.charges]
+    tracked = [charge for charge in examined.charges if "check_vma=False" not in str(charge.inside)]
+    summed = [(charge, copies.summed(charge)) for charge in tracked]  # what a transpose sums elsewhere, nobody can help
     found += dict.fromkeys(_summed(charge, one, place(charge.equation)) for charge, one in summed if any(one))
     hidden = [axis.name for axis in checker.scope.mesh.axes if axis.mode is AxisMode.AUTO]
     chosen = {axis for one in examined.charges if one.collective.exactness == COMPILER for axis in one.collective.axes}

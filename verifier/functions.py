@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class Source:
     """What a report is about. inputs, outputs: what people call the program's, constants aside. arguments: what the
     paths of each argument begin with, in order. checker: the one that has checked the program. note: what is to be said
-    first. words: those of the report. charges: what its rows are about, in their order. entry: of the ledger, by which
-    JAX refuses it. twin: of one that JAX differentiates inside a shard_map with check_vma=False, what makes the same
-    with check_vma=True."""
+    first. words: those of the report. charges: what its rows are about, in their order. undifferentiated: asks JAX for
+    the derivative, and gives what it says where it has none. entry: of the ledger, by which JAX refuses it. twin: of
+    one that JAX differentiates inside a shard_map with check_vma=False, what makes the same with check_vma=True."""
 
     name: str
     program: Program
@@ -55,6 +55,7 @@ class Source:
     note: str = ""
     words: Words | None = field(default=None, repr=False, compare=False)
     charges: tuple[Charge, ...] = field(default=(), repr=False, compare=False)
+    undifferentiated: Callable[[], str] = field(default=str, repr=False, compare=False)
     entry: int = 0
     twin: Callable[[], Twin | None] | None = field(default=None, repr=False, compare=False)
 
@@ -198,7 +199,15 @@ def _traced(f: Any, args: Any, traced: Trace, handed: list[Refusal]) -> Function
     program = objects.program(objects.main)
     examined = examine(program, ObjectChecker(traced.meshes, objects))
     lines = Lines(objects.as_converted())
-    return _report(_source(f, args, traced, program, examined.checker, lines), examined, handed)
+    source = _source(f, args, traced, program, examined.checker, lines)
+    return _report(replace(source, undifferentiated=lambda: _undifferentiated(traced)), examined, handed)
+
+
+def _undifferentiated(traced: Trace) -> str:
+    """What JAX says where it has no derivative of what it has traced."""
+    from verifier.with_jax.underived import undifferentiated
+
+    return undifferentiated(traced.program)
 
 
 def _with_twin(report: FunctionReport, f: Any, args: Any, kwargs: Any, mesh: Any) -> None:

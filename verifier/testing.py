@@ -106,7 +106,7 @@ def assert_communication(
     for direction, asked in passes:
         if asked is None:
             continue
-        if found.verdict != "ok" and direction != FORWARD:
+        if (found.verdict != "ok" or found.none) and direction != FORWARD:
             raise AssertionError(str(found))
         if not isinstance(asked, (Expected, Mapping)):
             raise TypeError(f"what is expected is `nothing`, a mapping or at_most(...), and this is {asked!r}")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from grammar.meshes import parse_meshes
+from verifier.explaining.explanation import explain_text
+from verifier.explaining.warnings import COPIES
 from verifier.texts import check_text
 
 
 def noted(*equations: str, tracked: bool = True) -> list[str]:
-    """The notes about a body whose inputs are p, cut on X, and q, the same everywhere; its result is z."""
+    """What is said of a body with inputs p, cut on X, and q, the same everywhere, and result z. Where nothing
+    is tracked it is said of a step alone, whose transposes are known."""
     state = "{V:X}" if tracked else ""
     body = "\n".join(f"          {equation}" for equation in equations)
     if not tracked:
@@ -26,6 +29,9 @@ def noted(*equations: str, tracked: bool = True) -> list[str]:
       out_specs=(P(None,),)
     ] a b
   in (c,) }}"""
+    if not tracked:
+        explained = explain_text(text, parse_meshes("X=4, Y=2"), "the text", None, step=True)
+        return [str(warned) for warned in explained.warnings if warned.code == COPIES]
     report = check_text(text, parse_meshes("X=4, Y=2"), "the text")
     assert report.refusals == []
     return [note for note in report.notes if "copies" in note]

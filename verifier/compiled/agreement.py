@@ -54,9 +54,9 @@ class Agreement:
     version: str
     compared: list[Compared] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    failed: list[str] = field(default_factory=list)
     seconds: float = 0.0
     interrupted: bool = False
+    failed: list[str] = field(default_factory=list)
 
     @property
     def unexplained(self) -> list[Compared]:

@@ -174,7 +174,9 @@ def _shared(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
     def again(one: Said) -> bool:
         outside = {one.loops[: len(one.loops) - count] for count in range(one.invariant + 1)}
         those = known.get(_value(one), ()) if one.source is not None else ()
-        return any(loops in outside for _, loops in those) and all(_equation(site) != _equation(one.site) for site, _ in those)
+        return any(loops in outside for _, loops in those) and all(
+            _equation(site) != _equation(one.site) for site, _ in those
+        )
 
     _take(found, again, class_)
 

@@ -15,19 +15,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from calculus.checking import Checker
+from calculus.checking import Checked, Checker
 from calculus.effects import Charge, charges
 from calculus.gradients import gradient, vjp
 from calculus.linearization import differentiable
 from calculus.meshes import Mesh
 from calculus.programs import Atom, Equation, Program, bodies
-from calculus.refusals import Refusal, Refused
+from calculus.refusals import Family, Refusal, Refused
 from calculus.types import ArrayType, Axes, Type
 from grammar.read import read
 from verifier.backward import KINDS, Derive, Made, made, point, positions_of, within
 from verifier.examine import Examined, counted
 from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, entries
 from verifier.explaining.hardware import FORMULA, Hardware
+from verifier.explaining.underivable import NO_DERIVATIVE, equation_at, sentence
 from verifier.explaining.warnings import Warned, warnings
 from verifier.report import Report, Verdict, refusal_as_json, verdict_on
 from verifier.texts import check_text, meshes_of
@@ -46,7 +47,8 @@ class Explanation:
     what the rows of the backward pass are those of. lines: the author's lines that rows stand at, by place. hardware:
     what seconds are computed from. refused: the refusals as people read them, where they are that already. text: what
     their places point into. source: of a function; then positions are those of the inputs that it was differentiated in
-    here. checkers: those that have checked the program of each pass."""
+    here. checkers: those that have checked the program of each pass. none: why there is no backward pass, where there
+    is none."""
 
     name: str
     verdict: Verdict
@@ -64,6 +66,7 @@ class Explanation:
     text: str = field(default="", repr=False)
     source: Source | None = field(default=None, repr=False, compare=False)
     positions: tuple[int, ...] = ()
+    none: str = ""
     checkers: dict[Direction, Checker] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, direction: Direction) -> list[Entry]:
@@ -90,6 +93,7 @@ class Explanation:
             "verdict": self.verdict,
             "mesh": [str(mesh) for mesh in self.meshes],
             "backward_of": self.what,
+            **({"no_backward": self.none} if self.none else {}),
             "equations": self.equations,
             "assumed": self.assumed,
             "communication": [{**one.data(), **self._seconds(one)} for one in self.entries],
@@ -202,9 +206,7 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
     found.entries = entries(priced, words, forward, lambda charge: FORWARD, told)
     found.checkers = {FORWARD: source.checker}
     if first is None:
-        found.notes = [*found.notes, "no input is floating, so there is no backward pass"]
-        found.warnings = warnings(checked, words, found.entries, differentiated=False)
-        return _finished(found, lines)
+        return _without(found, "no input is floating", checked, words)
     positions = chosen(source, first if wrt is None else wrt)
     if first:
         found.notes = [
@@ -216,7 +218,11 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
         derived = made(program, source.checker, make, positions, printed=False)
     except Refused as refused:
         refusal = refused.refusal
+        reason = source.undifferentiated() if refusal.family is Family.UNMODELLED else ""
+        if reason:
+            return _without(found, f"{sentence(refusal)}; JAX has none either ({reason})", checked, words)
         refusal.message = f"{within(make)}{refusal.message}"
+        refusal = words.refusal(refusal, equation_at(program, refusal.line))
         found.refusals, found.verdict = [refusal], verdict_on([refusal])
         return _finished(found, lines)
     inputs, outputs, _ = names(report, source, make, positions, derived.document.program)
@@ -224,6 +230,13 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
     found = _derived(found, derived, theirs, forward, make)
     found.warnings = warnings(checked, words, found.entries, differentiated=True)
     return found
+
+
+def _without(found: Explanation, why: str, checked: Checked, words: Words) -> Explanation:
+    """With its forward pass alone, as there is no other."""
+    found.none = why
+    found.warnings = warnings(checked, words, found.entries, differentiated=False)
+    return _finished(found, words.lines)
 
 
 def _derived(found: Explanation, derived: Made, words: Words, forward: Forward, make: Derive) -> Explanation:
@@ -268,9 +281,14 @@ def explain_text(
     positions = positions_of(program, wrt)
     found.positions = tuple(positions)
     make = gradient if _lone(words.types) else vjp
+    if not positions and wrt is None:
+        return _without(found, "no input is floating", checked, words)
     try:
         derived = made(program, checker, make, positions, printed=False)
     except Refused as refused:
+        if refused.refusal.message in NO_DERIVATIVE:
+            reason = f"JAX has none either ({NO_DERIVATIVE[refused.refusal.message]})"
+            return _without(found, f"{sentence(refused.refusal)}; {reason}", checked, words)
         point(refused.refusal, document, text, make)
         found.refusals, found.verdict = [refused.refusal], verdict_on([refused.refusal])
         return _finished(found, lines)

@@ -95,6 +95,12 @@ def in_loop(charge: Charge) -> bool:
     return any(label.startswith(("scan", "while")) and not label.endswith(" x1") for label in charge.inside)
 
 
+def loop_in_shard_map(charge: Charge) -> bool:
+    """Whether the innermost loop around a collective stands inside of the code of each device."""
+    loops = [at for at, label in enumerate(charge.inside) if label.startswith(("scan", "while"))]
+    return any(label.startswith("shard_map") for label in charge.inside[: max(loops, default=0)])
+
+
 def _constants(call: Equation, inner: Inner) -> int:
     """How many of a loop's operands, the first ones, are the same in every iteration."""
     if inner.carry is not None:

@@ -35,6 +35,8 @@ def lines(found: Explanation) -> Iterator[str]:
     if found.entries:
         yield ""
         yield from _totals(found)
+    if found.none:
+        yield f"  no backward pass: {found.none}"
     for warned in found.warnings:
         yield f"  warning: {warned}"
     for note in found.notes:
@@ -161,6 +163,7 @@ def as_html(found: Explanation) -> str:
         said.append(f"<table><tbody>{body}</tbody></table>")
     if found.entries:
         said.append(f"<pre>{escape(chr(10).join(_totals(found)))}</pre>")
+    said += [f"<p>no backward pass: {escape(found.none)}</p>"] if found.none else []
     said += [f"<p><b>warning</b>: {escape(str(one))}</p>" for one in found.warnings]
     said += [f"<p><i>{escape(note)}</i></p>" for note in found.notes]
     said += [f"<p><b>{escape(one.family.value)}</b>: {escape(one.message)}</p>" for one in found.refusals]

@@ -22,7 +22,7 @@ from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 from verifier.explaining.entries import BACKWARD, FORWARD, Entry, Step
 from verifier.explaining.facts import CAST, REPLICATED
-from verifier.explaining.iterations import SUMS, Waiting, in_loop, is_sum, unchanged
+from verifier.explaining.iterations import SUMS, Waiting, in_loop, is_sum, loop_in_shard_map, unchanged
 from verifier.wording import Words
 
 COPIES: Final = "copies-summed"
@@ -90,10 +90,11 @@ def _in_loops(entries: Iterable[Entry]) -> Iterator[Warned]:
     """Sums that a loop only adds to what it carries, or stacks, and sums of what it does not change."""
     waiting = Waiting()
     for one in entries:
-        if not in_loop(one.charge) or not is_sum(one.charge):
+        if not in_loop(one.charge) or not is_sum(one.charge) or "check_vma=False" in str(one.charge.inside):
             continue
         along = ", ".join(one.row.axes)
-        manual = one.charge.equation.primitive in COLLECTIVES
+        mapped = one.charge.equation.primitive in COLLECTIVES
+        manual = mapped and loop_in_shard_map(one.charge)
         fact = one.fact
         if one.direction == FORWARD and unchanged(one.charge):
             yield Warned(
@@ -112,6 +113,8 @@ def _in_loops(entries: Iterable[Entry]) -> Iterator[Warned]:
                 if manual
                 else (f"jax.reshard({what}, P(..., reduced={{{_quoted(one.row.axes)}}}))")
             )
+            if mapped and not manual:
+                cast += ", and enter the shard_map with it, by an in_spec that says so"
             pending = "is each device's own part" if manual else "stays pending"
             yield Warned(
                 LOOP, one.row.where,
@@ -120,6 +123,8 @@ def _in_loops(entries: Iterable[Entry]) -> Iterator[Warned]:
             )  # fmt: skip
         elif fact is None:
             leave = f"leave it pending in the loop, unreduced={{{_quoted(one.row.axes)}}}, and reshard it once, outside"
+            if mapped:
+                leave += ": in the shard_map jax.lax.pcast(..., to='unreduced'), and such an out_spec"
             if manual:
                 names = _names(one.row.axes)
                 leave = f"add up, or stack, each device's own part, and sum once, outside: jax.lax.psum(..., {names})"

@@ -13,11 +13,13 @@ _SIGNS: Final = ("non-empty unreduced/reduced set", "when self P(", "unreduced/r
 
 
 def unruled(error: Exception) -> Refusal | None:
-    """The refusal that an error of JAX's is, where it has no rule for what is reduced or unreduced; `None` of others."""
+    """The refusal that an error of JAX is, where it has no rule for what is reduced or unreduced; else `None`."""
     first = str(error).strip().partition("\n")[0]
     if not any(sign in first for sign in _SIGNS):
         return None
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if kind(frame.filename) in ("user", "engine")]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if kind(frame.filename) in ("user", "engine")
+    ]
     last = max((at for at, frame in enumerate(frames) if kind(frame.filename) == "user"), default=None)
     if last is None:
         return None

@@ -241,3 +241,20 @@ def test_warnings_are_shown_and_are_data() -> None:
     assert "  warning: case.jaxpr:3: w f32[4] is replicated along X and has 2 uses" in str(found)
     assert found.data()["warnings"] == [one.data() for one in found.warnings]
     assert "<b>warning</b>" in found._repr_html_()
+
+
+def test_where_nobody_has_a_derivative_the_forward_pass_is_shown() -> None:
+    """Which device had the greatest value is in no result, so that nobody knows whose the cotangent is."""
+    text = MANUAL.format(
+        loop="reduce_sum[axes=(0, 1) out_sharding=None] c\n"
+        "          e:f32[] = pmax[axes=('X',) axis_index_groups=None] d"
+    )
+    text = text.replace("d:f32[] =", "d:f32[]{V:X} =").replace("in (d,)", "in (e,)")
+    found = explained(text)
+    assert [(one.direction, one.row.kind) for one in found.entries] == [("forward", "all-reduce")]
+    assert (codes(found), found.refusals) == ([], [])
+    assert "Differentiation rule for 'pmax' not implemented" in found.none
+    assert "  no backward pass: there is no derivative of pmax: " in str(found)
+    assert found.data()["no_backward"] == found.none
+    whole = HEAD + "a:i32[8@X]. let b:i32[] = reduce_sum[axes=(0,) out_sharding=None] a in (b,) }"
+    assert explained(whole).none == "no input is floating"

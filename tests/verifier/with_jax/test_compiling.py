@@ -140,6 +140,71 @@ def test_xla_sends_more_than_is_needed() -> None:
     assert (found.classes, found.unexplained) == ({"more than is needed": 1}, 0)
 
 
+def test_what_one_equation_moves_twice_is_two_values() -> None:
+    """An argmax gathers each block's best value, and where it is: 64 bytes each, of two dtypes."""
+    said, _, found = both("X=4", lambda x: jnp.argmax(x, 0), ((8, 4), P("X", None)))
+    assert [(one.kind, one.payload, one.dtype) for one in said] == [
+        ("all-gather", 64, "f32"),
+        ("all-gather", 64, "i32"),
+    ]
+    assert (len(found.equal), found.unexplained) == (2, 0)
+
+
+def test_a_sum_that_is_only_shown_is_made() -> None:
+    """What a callback is handed is moved, though no result needs it."""
+
+    def shows(x: Any) -> Any:
+        jax.debug.print("{}", x.sum())
+        return x * 2
+
+    _, _, found = both("X=4", shows, ((8,), P("X")))
+    assert (len(found.equal), found.unexplained) == (1, 0)
+
+
+def test_a_pending_sum_that_moves_along_another_axis() -> None:
+    """XLA sums first, and exchanges blocks of the whole; the types scatter, and then gather."""
+
+    def pending(a: Any, b: Any) -> Any:
+        found = jnp.einsum("ij,jk->ik", a, b, out_sharding=P("Y", None, unreduced={"X"}))
+        return jax.reshard(found, P(None, "X"))
+
+    said, _, found = both("X=2, Y=2", pending, ((4, 8), P("Y", "X")), ((8, 4), P("X", None)))
+    assert [(one.kind, one.exactness) for one in said] == [("reduce-scatter", "estimate"), ("all-gather", "estimate")]
+    assert not found.unexplained
+
+
+FACTORIES = """
+import jax, jax.numpy as jnp
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
+
+def made(**axes):
+    mesh = AbstractMesh(tuple(axes.values()), tuple(axes), axis_types=(AxisType.Explicit,) * len(axes))
+    jax.sharding.use_abstract_mesh(mesh).__enter__()
+    x = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=NamedSharding(mesh, P(next(iter(axes)), None)))
+    return (lambda x: jnp.sum(x, 0)), (x,)
+
+def four(): return made(X=4)
+def other(): return made(D=4)
+def wrong():
+    f, (x,) = made(X=4)
+    return (lambda x: x @ x), (x,)
+"""
+
+
+def test_each_factory_has_its_mesh_and_one_that_fails_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "several.py").write_text(FACTORIES)
+    with jax.sharding.use_abstract_mesh(jax.sharding.get_abstract_mesh()):
+        code, output = run(
+            "--target", "cpu", *(f"{tmp_path / 'several.py'}:{one}" for one in ("four", "wrong", "other"))
+        )
+    assert (code, "2 programs" in output, "several.py:wrong is refused by JAX, XLA or us: " in output) == (
+        1,
+        True,
+        True,
+    )
+    assert "all-reduce D 16" in output
+
+
 def test_what_is_moved_may_be_any_operand() -> None:
     """The second one, which an equation of one operand made."""
     weight = (8, 8), P("X", None)
