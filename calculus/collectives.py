@@ -104,6 +104,13 @@ COLLECTIVES: Final[dict[str, Row]] = {
 """The casts and collectives by name; those that are started here and waited for elsewhere (`calculus.exchanges`)
 communicate where they start."""
 
+PLACING: Final = frozenset({"reshard", "sharding_constraint"}).union(
+    name
+    for name, row in COLLECTIVES.items()
+    if row.before and row.joined == "sum" and (row.before != row.after or row.move)
+)
+"""What says anew where a value lies, and computes nothing."""
+
 _STATES: Final = {"N": "the same on every device", "R": "reduced", "U": "unreduced", "V": "varying", "S": "sharded"}
 
 

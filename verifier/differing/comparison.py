@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from calculus.collectives import PLACING
 from calculus.effects import Charge
 from calculus.programs import Equation
 from calculus.repairs import priced
@@ -79,7 +80,7 @@ class Comparison:
         if rest:
             yield f"  and {count(rest, 'type')} that follow{'s' if rest == 1 else ''}"
         for title, equations, side in (("added", self.aligned.added, new), ("removed", self.aligned.removed, old)):
-            moves = [one for one in equations if one.primitive in CASTS]
+            moves = [one for one in equations if one.primitive in PLACING]
             yield from _some(
                 f"{title}, casts", [f"{side.where(one.line)}: {one.primitive} to {_or(one.types[0])}" for one in moves]
             )
@@ -132,14 +133,6 @@ class Comparison:
                 for one in self.stuck
             ],
         }  # fmt: skip
-
-
-CASTS: Final = frozenset({
-    "reshard", "pvary", "preduced", "psum", "psum_invariant", "all_gather", "all_gather_invariant", "all_to_all",
-    "reduce_scatter", "unreduced_psum", "unreduced_reduce_scatter", "reduced_vary_cast", "vary_unreduced_cast",
-    "device_put", "ppermute",
-})  # fmt: skip
-"""What changes where a value lies, and nothing else."""
 
 
 def compare(old: Side, new: Side) -> Comparison:

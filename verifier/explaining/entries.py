@@ -9,13 +9,14 @@ from fractions import Fraction
 from typing import Final, Literal, Protocol, TypeAlias
 
 from calculus.building import operand_of
+from calculus.collectives import PLACING
 from calculus.communication import ALL_GATHER, ALL_REDUCE, PERMUTE
 from calculus.effects import Charge
 from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 from calculus.volumes import Volume
 from verifier.attribution import Attribution
-from verifier.explaining.facts import AGAIN, CASTS, Fact, Use, cotangent_or_none, fact, finished, remade, types_match
+from verifier.explaining.facts import AGAIN, Fact, Use, cotangent_or_none, fact, finished, remade, types_match
 from verifier.report import Row
 from verifier.wording import Words
 
@@ -157,7 +158,7 @@ class Forward:
         """The change of placement that makes a value whose cotangent has this type: of the value that is named, else
         the only one."""
         wanted = cotangent_or_none(type)
-        casts = [one for one in self._by_line.values() if one is not None and one.primitive in CASTS and one.inputs]
+        casts = [one for one in self._by_line.values() if one is not None and one.primitive in PLACING and one.inputs]
         every = [self._use(one, 0) for one in casts if types_match(one.types[0], wanted)]
         named = [one for one in every if value and one.name == value]
         return named[0] if named else every[0] if len({one.name for one in every}) == 1 else None

@@ -10,19 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from calculus.collectives import PLACING
 from calculus.communication import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, PERMUTE, REDUCE_SCATTER, UNKNOWN
 from calculus.cotangents import cotangent
 from calculus.effects import Charge
 from calculus.programs import Equation
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Axes, Type
-
-CASTS: Final = frozenset({
-    "reshard", "pvary", "preduced", "reduced_vary_cast", "reduced_vary_cast_p", "vary_unreduced_cast",
-    "vary_unreduced_cast_p", "psum_invariant", "all_gather_reduced", "all_gather_invariant", "unreduced_psum",
-    "unreduced_reduce_scatter", "sharding_constraint", "all_gather", "psum", "reduce_scatter", "psum_scatter",
-})  # fmt: skip
-"""What changes placement alone: there the change is the fact."""
 
 CAST: Final = "cast"
 REPLICATED: Final = "replicated"
@@ -81,7 +75,7 @@ def fact(charge: Charge, use: Use | None, moved: str = "") -> Fact:
     if moved:
         told = f"{moved} is sharded along {along}, and the backward pass needs it whole: it is gathered again"
         return Fact(AGAIN, moved, None, use, told)
-    if use is not None and use.equation.primitive in CASTS:
+    if use is not None and use.equation.primitive in PLACING:
         return _cast(charge, use)
     if use is not None and use.equation.parameters.get("check_vma") is False:
         name = use.name or "an input"
