@@ -181,15 +181,16 @@ def _core(solver: Any, said: Any, core: bool) -> tuple[str, ...]:
 
 def instance(formulas: Sequence[Formula], terms: Sequence[Term]) -> list[Any] | None:
     """Numbers and truth values that these terms have in some model of the formulas, `None` for a term that has another
-    value; `None` where the solver finds no model."""
-    solver = z3.Solver()
+    value; `None` where the solver finds no model. Which model that is does not depend on what was asked before."""
+    alone = z3.Context()
+    solver = z3.Solver(ctx=alone)
     solver.set("timeout", PATIENCE)
     solver.set("rlimit", WORK)
-    solver.add(*formulas)
+    solver.add(*(formula.translate(alone) for formula in formulas))
     if solver.check() != z3.sat:
         return None
     model = solver.model()
-    return [_plain(model.eval(term, model_completion=True)) for term in terms]
+    return [_plain(model.eval(term.translate(alone), model_completion=True)) for term in terms]
 
 
 def _plain(value: Any) -> Any:

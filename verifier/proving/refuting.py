@@ -23,6 +23,7 @@ from verifier.devices import MERGE, NotAFamily, devices, numpy_dtype, part, read
 from verifier.kernels import compute, on_blocks
 from verifier.ledger import Entry
 from verifier.proving.blocks import written
+from verifier.proving.concrete import Concrete, Loose
 from verifier.proving.equations import VARIES, Claim
 from verifier.proving.judgments import Judgment
 from verifier.proving.obligations import DEFINITION, TESTED, Obligation
@@ -177,19 +178,12 @@ def _number(text: str) -> Any:
     return text == "True" if text in ("True", "False") else complex(text) if "j" in text else float(text)
 
 
-class _Concrete(Terms):
-    """Numbers that parameters say are those that they say."""
-
-    def some(self, name: str, value: int, least: int | None = None) -> Term:
-        return integer(value)
-
-
 class _Whole(Setting):
     """A call at the sizes of its sample, at every index."""
 
     def __init__(self, primitive: Primitive, sample: Sample, at: int) -> None:
         super().__init__(primitive, sample, at, Judgment(("C",) * len(sample.operands), "C", 1), False, False)
-        self.terms = _Concrete()
+        self.terms: Terms = Concrete()
 
     def _sort(self, factor: int) -> Any:
         return INTEGERS
@@ -229,7 +223,7 @@ def _asked(claim: Claim) -> tuple[_Question | None, Counterexample | None]:
             return None, None
         found = _answer(claim, question)
         return question, None if found is None else tried(claim, found)
-    except (NeedsExtended, NotImplementedError, IllSorted):
+    except (NeedsExtended, NotImplementedError, IllSorted, Loose):
         return None, None
 
 

@@ -121,7 +121,7 @@ class Terms:
             self.facts.append(("digits are divided", And(digit == quotient * by + rest, rest >= 0, rest < by)))
             return quotient, rest
 
-        quotient, rest = self.known(("divided", _key(digit), _key(by)), make)
+        quotient, rest = self.known(("divided", key_of(digit), key_of(by)), make)
         return quotient, rest
 
     def mapped(
@@ -133,13 +133,15 @@ class Terms:
     def before(self, name: str, digit: Any, term: Callable[[Any], Any]) -> Any:
         """Any function of the digit, for these terms."""
         said = term(self._any(name, 0))
-        function = self.known(("before", name, _key(said)), lambda: fresh_function(INTEGERS, INTEGERS))
+        function = self.known(("before", name, key_of(said)), lambda: fresh_function(INTEGERS, INTEGERS))
         return function(integer(digit) if isinstance(digit, int) else digit)
 
     def ranked(self, name: str, digit: Any, size: Any, keys: Sequence[Callable[[Any], Any]], least: bool) -> Any:
         """Any order that depends on the keys alone."""
         said = [key(self._any(name, 0)) for key in keys]
-        order = self.known(("ranked", name, *map(_key, said), _key(size)), lambda: fresh_function(INTEGERS, INTEGERS))
+        order = self.known(
+            ("ranked", name, *map(key_of, said), key_of(size)), lambda: fresh_function(INTEGERS, INTEGERS)
+        )
         found = order(digit)
         self.facts.append((f"{name} is an order", And(found >= 0, found < size)))
         return found
@@ -149,7 +151,7 @@ class Terms:
     ) -> tuple[Any, Sequence[Any]]:
         """Any choice that depends on what is seen alone."""
         inside, element = seen(*(self._any(name, each) for each in range(len(sizes))))
-        key = ("extreme", name, _key(inside), _key(element), tuple(map(_key, sizes)))
+        key = ("extreme", name, key_of(inside), key_of(element), tuple(map(key_of, sizes)))
 
         def make() -> tuple[Term, tuple[Term, ...]]:
             return fresh(TRUTHS, f"{name}.seen"), tuple(fresh(INTEGERS, f"{name}.best") for _ in sizes)
@@ -171,7 +173,7 @@ class Terms:
             return holds(), ()
         bound = [self._any(name, each) for each in range(len(sizes))]
         condition = holds(*bound)
-        key = ("find", name, _key(condition), tuple(_key(size) for size in sizes))
+        key = ("find", name, key_of(condition), tuple(key_of(size) for size in sizes))
 
         def make() -> tuple[Term, tuple[Term, ...]]:
             there = fresh(TRUTHS, f"{name}.there")
@@ -258,10 +260,10 @@ class Terms:
         return self._known[key]
 
 
-def _key(term: Any) -> Any:
+def key_of(term: Any) -> Any:
     """What tells terms apart; it holds on to the term, since numbers of terms that are gone are used again."""
     if isinstance(term, Pair):
-        return tuple(map(_key, term))
+        return tuple(map(key_of, term))
     return ("term", term.get_id(), _Kept(term)) if is_term(term) else term
 
 

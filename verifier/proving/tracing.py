@@ -14,7 +14,7 @@ from calculus.primitives.declaration import Primitive, Site
 from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 from verifier.kernels import plain
 from verifier.proving import extended
-from verifier.proving.terms import Pair, Terms, Value
+from verifier.proving.terms import Pair, Terms, Value, key_of
 from verifier.solver import And, If, Not, Or, ToInteger, ToNumber, number
 
 
@@ -410,9 +410,7 @@ def traced(
     try:
         if primitive.kernel is None or not values:
             raise Untraceable
-        looked: list[str] = []
-        elements = [Element(terms, value, short, looked) for value, short in zip(values, shorts, strict=True)]
-        found = primitive.kernel(_Functions(elements[0]), plain(site.parameters), *elements)
+        found, looked = _made(terms, primitive.kernel, site, values, tuple(shorts))
         found = found[number] if isinstance(found, list | tuple) else found
         if not isinstance(found, Element):
             raise Untraceable
@@ -420,7 +418,27 @@ def traced(
         part = value.real if isinstance(value, Pair) else value
         if isinstance(value, Pair) != (dtype_class(dtype) == "c") or part.sort() != terms.sort(dtype):
             raise Untraceable
-        return Traced(value, tuple(looked), seen=True)
+        return Traced(value, looked, seen=True)
     except Untraceable:
         name = f"kernel {primitive.name} {number}" if number else f"kernel {primitive.name}"  # some are other theories'
         return Traced(terms.opaque(name, values, dtype), (primitive.name,), seen=False)
+
+
+_MADE: Final[dict[tuple[Any, ...], tuple[Any, tuple[str, ...]]]] = {}
+_MOST: Final = 256
+"""Of so many uses of kernels it is kept what they made: of the same terms it is the same, of every result at once."""
+
+
+def _made(
+    terms: Terms, kernel: Callable[..., Any], site: Site, values: Sequence[Value], shorts: tuple[str, ...]
+) -> tuple[Any, tuple[str, ...]]:
+    """What a kernel makes of these, and by which unknown functions. Raises `Untraceable`."""
+    key = (kernel, repr(site.parameters), terms.extended, shorts, *map(key_of, values))
+    if key not in _MADE:
+        looked: list[str] = []
+        elements = [Element(terms, value, short, looked) for value, short in zip(values, shorts, strict=True)]
+        made = kernel(_Functions(elements[0]), plain(site.parameters), *elements)
+        if len(_MADE) >= _MOST:
+            del _MADE[next(iter(_MADE))]
+        _MADE[key] = made, tuple(looked)
+    return _MADE[key]
