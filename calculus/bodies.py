@@ -77,6 +77,11 @@ def inputs_of(program: Program, count: int) -> tuple[Type | None, ...]:
     return program.input_types if count == len(program.inputs) else (*program.constant_types, *program.input_types)
 
 
+def names_of(program: Program, count: int) -> tuple[str, ...]:
+    """The names of the inputs that these types are of."""
+    return program.inputs if count == len(program.inputs) else (*program.constants, *program.inputs)
+
+
 def enter(
     checker: Checker, program: Program, scope: Scope, operands: Sequence[Operand], what: str, offset: int = 0
 ) -> Checked:

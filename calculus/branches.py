@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calculus.bodies import Formed, Result, agree, enter, inputs_of, leave, program_of, settle
+from calculus.bodies import Formed, Result, agree, enter, inputs_of, leave, names_of, program_of, settle
+from calculus.carries import cast_together
 from calculus.cells import written
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode
 from calculus.parameters import integer, required
-from calculus.programs import Equation, Literal, Programs, body
+from calculus.programs import Equation, Literal, Program, Programs, body
 from calculus.reconciling import reconciled
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
@@ -141,7 +142,8 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
             place=Place("parameter", name="body_jaxpr"),
         )
     befores = inputs_of(inside.program, counts[1] + len(carry))[counts[1] :]
-    afters = carried(checker, befores, inside.types, "the while loop", held, scope)
+    names = names_of(inside.program, counts[1] + len(carry))[counts[1] :]
+    afters = carried(checker, befores, inside.types, "the while loop", held, scope, inside.program, names)
     decides = settle(checker, condition.types[0], _BOOL)
     _converge(checker, decides, (condition, inside), "the while condition", scope)
     _decides(decides, afters, "the while condition", ("bool",))
@@ -161,8 +163,11 @@ def carried(
     what: str,
     first: int,
     scope: Scope,
+    program: Program,
+    names: Sequence[str],
 ) -> list[Type | None]:
-    """The types of carries, the same before and after an iteration. Refuses `carry-type` at operand `first` + k."""
+    """The types of carries, the same before and after an iteration. Refuses `carry-type` at operand `first` + k.
+    program: what an iteration does, to inputs of these names."""
     found: list[Type | None] = []
     for index, (before, result) in enumerate(zip(befores, afters, strict=True)):
         after = settle(checker, result, before)
@@ -171,11 +176,21 @@ def carried(
                 "carry-type",
                 f"carry {index} of {what} is {before} before an iteration and {after} after it",
                 because="every iteration starts from what the one before it ends with, at one type",
-                help=reconciled(before, after, "the initial value", "the body's result", scope.mesh),
+                help=_all_at_once(checker, befores, afters, program, names, scope)
+                or reconciled(before, after, "the initial value", "the body's result", scope.mesh),
                 place=Place("operand", first + index),
             )
         found.append(after)
     return found
+
+
+def _all_at_once(
+    checker: Checker, befores: Sequence[Type | None], afters: Sequence[Result], program: Program,
+    names: Sequence[str], scope: Scope,
+) -> str:  # fmt: skip
+    """The repair of all carries together, where that of one would leave another to be repaired."""
+    types = [settle(checker, after, before) for before, after in zip(befores, afters, strict=True)]
+    return cast_together(program, names, befores, types, scope.mesh)
 
 
 def _decides(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from calculus.bodies import Formed, counted, enter, inputs_of, leave, program_of, settle
+from calculus.bodies import Formed, counted, enter, inputs_of, leave, names_of, program_of, settle
 from calculus.branches import carried
 from calculus.effects import Inner
 from calculus.judgments import rule
@@ -46,7 +46,8 @@ def scan(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
     checked = enter(checker, program, scope, slices, label)
     counted(checked.types, equation, label)
     befores = inputs_of(checked.program, len(slices))[constants : constants + carries]
-    after = carried(checker, befores, checked.types[:carries], label, constants, scope)
+    names = names_of(checked.program, len(slices))[constants : constants + carries]
+    after = carried(checker, befores, checked.types[:carries], label, constants, scope, checked.program, names)
     printed = [slice_type(type) for type in equation.types[carries:]]
     kept = [settle(checker, result, wanted) for result, wanted in zip(checked.types[carries:], printed, strict=True)]
     stacks = [stacked(type, length) or result for type, result in zip(kept, checked.types[carries:], strict=True)]
