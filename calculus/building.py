@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
+from calculus.pieces import Made, Piece, Stand, Step, about
 from calculus.programs import (
     NO_PARAMETERS,
     Atom,
@@ -38,91 +38,9 @@ T = TypeVar("T")
 _NUMBERS = itertools.count(1)
 
 
-class Line(int):
-    """The line of an equation of a derived program, which is that of the equation it is derived from, and the operand
-    there that it is derived for: whose tangent it pushes, whose cotangent it makes."""
-
-    operand: int
-
-    def __new__(cls, line: int, operand: int) -> Line:
-        """A line that tells an operand of the equation on it."""
-        made = int.__new__(cls, line)
-        made.operand = operand
-        return made
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Line, (int(self), self.operand)
-
-
-def about(line: int, operand: int | None) -> int:
-    """A line that tells an operand, itself where it tells one already or none is known."""
-    return line if operand is None or isinstance(line, Line) else Line(line, operand)
-
-
-def operand_of(line: int) -> int | None:
-    """The operand that a line tells, `None` where it tells none."""
-    return line.operand if isinstance(line, Line) else None
-
-
 def fresh() -> Variable:
     """A name that no program has."""
     return f"%{next(_NUMBERS)}"
-
-
-class Step(NamedTuple):
-    """An equation of a piece. taken: gives its operands of the values, as a tuple where there are several; of one that
-    has fewer, their places. operand: which one its line tells. line: where it stands, `None` where the equation of the
-    piece does."""
-
-    primitive: str
-    parameters: Parameters
-    taken: Any
-    few: bool
-    types: tuple[Type, ...]
-    operand: int | None
-    line: int | None
-
-
-class Piece(NamedTuple):
-    """What one equation contributes to a derived program. It is a function of the equation and of the types around it
-    alone (theorem `local`), so that equations that agree in those are derived, and judged, once, and copied.
-
-    Its values are places in a list: those from outside that each copy is given, then those that all share (`held`),
-    then what its equations bind, in their order. known, linear: the equations, of either program. results: where in the
-    list what comes out is, in the order that the derivation says; `None` is zero. kinds: what the derivation knows of
-    those."""
-
-    held: tuple[Atom, ...]
-    known: Sequence[Step]
-    linear: Sequence[Step]
-    results: tuple[int | None, ...]
-    kinds: tuple[Any, ...]
-
-    @classmethod
-    def of(
-        cls, names: Sequence[Atom], known: Sequence[Equation], linear: Sequence[Equation],
-        results: Sequence[Atom | None], line: int, kinds: tuple[Any, ...],
-    ) -> Piece:  # fmt: skip
-        """The piece that these equations are, of the values `names`. line: that of the equation of the piece."""
-        equations = (*known, *linear)
-        inside = {*names, *(binder for one in equations for binder in one.binders)}
-        read = (*(atom for one in equations for atom in one.inputs), *results)
-        held = tuple(dict.fromkeys(atom for atom in read if atom is not None and atom not in inside))
-        values = [*names, *held, *(binder for one in equations for binder in one.binders)]
-        places = {atom: place for place, atom in enumerate(values)}
-
-        def step(one: Equation) -> Step:
-            taken = tuple([places[atom] for atom in one.inputs])
-            few = len(taken) < 2
-            place = None if one.line == line else one.line
-            types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
-            return Step(
-                one.primitive, one.parameters, taken if few else itemgetter(*taken), few, types, operand_of(one.line),
-                place,
-            )  # fmt: skip
-
-        found = tuple([None if atom is None else places[atom] for atom in results])
-        return cls(held, [*map(step, known)], [*map(step, linear)], found, kinds)
 
 
 class Workbench:
@@ -137,14 +55,19 @@ class Workbench:
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
+    @property
+    def trusted(self) -> int:
+        """How often something was trusted so far."""
+        return self.checker.assumptions + sum(self.checker.assumed.values())
+
     def remember(
-        self, key: Hashable, names: tuple[Atom, ...], known: Sequence[Equation], linear: Sequence[Equation],
-        results: Sequence[Atom | None], line: int, kinds: tuple[Any, ...] = (),
+        self, key: Hashable, names: tuple[Atom, ...], made: Sequence[Made], results: Sequence[Atom | None],
+        kinds: tuple[Any, ...] = (),
     ) -> None:  # fmt: skip
-        """Keep what an equation has contributed, unless one value is there in two places: then what came of it does not
+        """Keep what an equation, or a run, has contributed, unless one value is there in two places: then what came of it does not
         tell which of the two is meant."""
         if len(set(names)) == len(names) or _once_each([name for name in names if isinstance(name, str)]):
-            self.pieces[key] = Piece.of(names, known, linear, results, line, kinds)
+            self.pieces[key] = Piece.of(names, made, results, kinds)
 
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""
@@ -266,13 +189,13 @@ class Builder:
                 types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
         self.equations += equations
 
-    def copy(self, steps: Iterable[Step], values: list[Atom], line: int) -> None:
+    def copy(self, steps: Iterable[Step], values: list[Atom], lines: Sequence[int]) -> None:
         """Equations that are judged already, at these types in this scope, on other values and under new names, which
-        join `values`. line: that of the equation that they are a piece of."""
+        join `values`. lines: those of the equations that they are a piece of."""
         types, add, bind, numbers = self.types, self.equations.append, values.append, _NUMBERS
-        told: int | None = None
-        there = line
-        for primitive, parameters, taken, few, printed, operand, place in steps:
+        stood: Stand | None = None
+        line = 0
+        for primitive, parameters, taken, few, printed, stand in steps:
             inputs = tuple([values[one] for one in taken]) if few else taken(values)
             if len(printed) == 1:
                 name = f"%{next(numbers)}"
@@ -283,12 +206,10 @@ class Builder:
                 binders = tuple([fresh() for _ in printed])
                 types.update(zip(binders, printed, strict=True))
                 values += binders
-            if place is not None:
-                add(Equation(primitive, parameters, inputs, binders, printed, place))
-                continue
-            if operand != told:
-                told, there = operand, about(line, operand)
-            add(Equation(primitive, parameters, inputs, binders, printed, there))
+            if stand is not stood:
+                stood, (at, operand, elsewhere) = stand, stand
+                line = about(lines[at], operand) if elsewhere is None else elsewhere
+            add(Equation(primitive, parameters, inputs, binders, printed, line))
 
     def one(
         self,

@@ -15,15 +15,17 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
-from calculus.building import Builder, Workbench, about
+from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
 from calculus.evaluation import Evaluation, Use, met, named
 from calculus.formulas import ZERO, Formula
+from calculus.pieces import Made, Piece, about
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.programs import Atom, Equation, Literal, Program, Variable
 from calculus.refusals import Place, Refused, refuse
+from calculus.repeats import Run, stretches
 from calculus.types import ArrayType, Type
 
 
@@ -60,6 +62,14 @@ class _Values(dict["Atom", "_Value"]):
         return found
 
 
+def _come(names: Sequence[Variable], piece: Piece, here: Sequence[Atom], values: _Values) -> None:
+    """Let names stand for what comes out of a piece."""
+    results, kinds, count = piece.results, piece.kinds, len(names)
+    for at, name in enumerate(names):
+        first, second = results[at], results[at + count]
+        values[name] = here[first], None if second is None else here[second], kinds[at]  # type: ignore[index]
+
+
 class Linearizer:
     """One walk. known: the program as it is, in the making. linear: what becomes of tangents."""
 
@@ -78,8 +88,41 @@ class Linearizer:
         values = _Values()
         for name, primal, tangent in zip((*program.constants, *program.inputs), primals, tangents, strict=True):
             values[name] = self._value(primal, tangent)
+        for one in stretches(program):
+            if isinstance(one, Run):
+                self._run(one, values)
+            else:
+                self._each(one, values)
+        ends = [(atom, None, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
+        return [one for one, _, _ in ends], [one for _, one, _ in ends]
+
+    def _run(self, run: Run, values: _Values) -> None:
+        """A run of equations. What was derived of a run like it is not derived again."""
+        given = [*map(values.__getitem__, run.externals)]
+        key = "linear", self.scope, run.shape, *[kind for _, _, kind in given]
+        here = [one for one, _, _ in given]
+        here += [one for _, one, _ in given if one is not None]
+        names = [run.binders[place] for place in run.shape.results]
+        piece = self.bench.pieces.get(key)
+        if piece is None:
+            made: list[Made] = []
+            trusted = self.bench.trusted
+            self._each(run.equations, values, made)
+            if self.bench.trusted == trusted:  # what is trusted is counted at each use
+                results = [values[name] for name in names]
+                came = (*[one for one, _, _ in results], *[one for _, one, _ in results])
+                self.bench.remember(key, tuple(here), made, came, tuple([kind for _, _, kind in results]))
+            return
+        here += piece.held
+        lines = [equation.line for equation in run.equations]
+        self.known.copy(piece.known, here, lines)
+        self.linear.copy(piece.linear, here, lines)
+        _come(names, piece, here, values)
+
+    def _each(self, equations: Sequence[Equation], values: _Values, made: list[Made] | None = None) -> None:
+        """Equations one by one. made: to be told what each contributes."""
         value, pieces, known, linear, scope = values.__getitem__, self.bench.pieces, self.known, self.linear, self.scope
-        for equation in program.equations:
+        for equation in equations:
             if "_" in equation.inputs:
                 raise refuse(
                     "unmodelled-construct",
@@ -93,7 +136,8 @@ class Linearizer:
                 *[kind for _, _, kind in given],
             )  # fmt: skip
             piece = pieces.get(key)
-            binders, line = equation.binders, equation.line
+            line = equation.line
+            before = len(known.equations), len(linear.equations)
             if piece is None:
                 known.line = linear.line = line
                 try:
@@ -101,22 +145,18 @@ class Linearizer:
                 except Refused as refused:
                     refused.refusal.line = refused.refusal.line or line
                     raise
-                for binder, primal, tangent in zip(binders, *pushed, strict=True):
+                for binder, primal, tangent in zip(equation.binders, *pushed, strict=True):
                     values[binder] = self._value(primal, tangent)
-                continue
-            here = [one for one, _, _ in given]
-            here += [one for _, one, _ in given if one is not None]
-            here += piece.held
-            known.copy(piece.known, here, line)
-            if piece.linear:
-                linear.copy(piece.linear, here, line)
-            results, kinds, count = piece.results, piece.kinds, len(binders)
-            for at, binder in enumerate(binders):
-                first, second = results[at], results[at + count]
-                values[binder] = here[first], None if second is None else here[second], kinds[at]  # type: ignore[index]
-        ends = [(atom, None, None) if isinstance(atom, Literal) else values[atom] for atom in program.outputs]
-        return [one for one, _, _ in ends], [one for _, one, _ in ends]
-
+            else:
+                here = [one for one, _, _ in given]
+                here += [one for _, one, _ in given if one is not None]
+                here += piece.held
+                known.copy(piece.known, here, (line,))
+                if piece.linear:
+                    linear.copy(piece.linear, here, (line,))
+                _come(equation.binders, piece, here, values)
+            if made is not None:
+                made.append(Made(line, known.equations[before[0] :], linear.equations[before[1] :]))
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
@@ -128,8 +168,8 @@ class Linearizer:
         if piece is None:
             return self._pushed(equation, primals, tangents, key)
         here = [*primals, *[atom for atom in tangents if atom is not None], *piece.held]
-        self.known.copy(piece.known, here, self.known.line)
-        self.linear.copy(piece.linear, here, self.linear.line)
+        self.known.copy(piece.known, here, (self.known.line,))
+        self.linear.copy(piece.linear, here, (self.linear.line,))
         found = [None if place is None else here[place] for place in piece.results]
         count = len(equation.binders)
         return found[:count], found[count:]  # type: ignore[return-value]
@@ -156,10 +196,10 @@ class Linearizer:
                 return pushed
         else:
             pushed = self.derived(equation, primals, tangents)
-        made = known.equations[before[0] :], linear.equations[before[1] :]
+        made = Made(equation.line, known.equations[before[0] :], linear.equations[before[1] :])
         names = (*primals, *[atom for atom in tangents if atom is not None])
         kinds = tuple([self._value(*pair)[2] for pair in zip(*pushed, strict=True)])
-        self.bench.remember(key, names, *made, (*pushed[0], *pushed[1]), equation.line, kinds)
+        self.bench.remember(key, names, (made,), (*pushed[0], *pushed[1]), kinds)
         return pushed
 
     def derived(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:

@@ -13,15 +13,17 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
-from calculus.building import Builder, Workbench, about
+from calculus.building import Builder, Workbench
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, met, named
 from calculus.linearization import differentiable
+from calculus.pieces import Made, Piece, about
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.programs import Atom, Equation, Literal, Program, Variable
 from calculus.refusals import Refused
+from calculus.repeats import Run, stretches
 from calculus.types import ArrayType, Type
 
 
@@ -56,16 +58,31 @@ class Transposer:
         self.builder = builder or Builder(bench, scope)
         self.linear: set[Variable] = set()
         self.cotangents: dict[Variable, Atom] = {}
+        self._all_move: set[tuple[object, ...]] = set()
 
     def walk(self, program: Program, linear: Sequence[Variable], flowing: Sequence[Atom | None]) -> None:
         """Transpose a program: `flowing` are the cotangents of its results, `None` where zero. What comes to the inputs
         is in `cotangents`. Names of inputs that are not linear, and their types, are the builder's already."""
-        builder = self.builder
         self.linear.update(linear)
+        moving: list[Run | Equation] = []
+        for one in stretches(program):
+            moving += self._moving_run(one) if isinstance(one, Run) else self._moving(one)
+        for atom, ct in zip(program.outputs, flowing, strict=True):
+            if ct is not None:
+                self.add(atom, ct)
+        kinds = _Kinds(self.builder, self.linear)
+        for one in reversed(moving):
+            if isinstance(one, Run):
+                self._run(one, kinds)
+            else:
+                self._one(one, kinds)
+
+    def _moving(self, equations: Sequence[Equation]) -> list[Equation]:
+        """Those of some equations that depend on the linear inputs; the others are computed."""
+        builder = self.builder
         apart, join, types = self.linear.isdisjoint, self.linear.add, builder.types
-        kinds = _Kinds(builder, self.linear)
         moving: list[Equation] = []
-        for equation in program.equations:
+        for equation in equations:
             if apart(equation.inputs):
                 builder.line = equation.line
                 builder.again((equation,))
@@ -74,49 +91,92 @@ class Transposer:
             for binder, type in zip(equation.binders, equation.types):  # noqa: B905  # of judged equations
                 join(binder)
                 types[binder] = type  # type: ignore[assignment]  # known of what is never computed, all the same
-                kinds[binder] = (type,)
-        for atom, ct in zip(program.outputs, flowing, strict=True):
-            if ct is not None:
-                self.add(atom, ct)
-        kind = kinds.__getitem__
-        cotangents, pieces, scope = self.cotangents, self.bench.pieces, self.scope
-        took = cotangents.pop
+        return moving
+
+    def _moving_run(self, run: Run) -> Sequence[Run | Equation]:
+        """The same of a run: itself where all of it depends on them."""
+        key = run.shape, *map(self.linear.__contains__, run.externals)
+        if key in self._all_move:
+            self.linear.update(run.binders)
+            self.builder.types.update(zip(run.binders, run.shape.types, strict=True))
+            return (run,)
+        moving = self._moving(run.equations)
+        if len(moving) < len(run.equations):
+            return moving
+        self._all_move.add(key)
+        return (run,)
+
+    def _run(self, run: Run, kinds: _Kinds) -> None:
+        """Bring the cotangents of a run's results to what it reads. How is remembered of runs like it."""
+        builder, cotangents, shape = self.builder, self.cotangents, run.shape
+        cts = [cotangents.pop(run.binders[place], None) for place in shape.results]
+        if cts.count(None) == len(cts):
+            return
+        before = [cotangents.get(atom) for atom in run.externals]
+        came = [atom for atom in (*cts, *before) if atom is not None]
+        names = (*run.externals, *came)
+        twice = len({*names}) < len(names)
+        key = (
+            "transposed", self.scope, shape, *map(kinds.__getitem__, run.externals),
+            *[builder.types.get(ct, ct) for ct in (*cts, *before)],  # type: ignore[arg-type]
+            *(map(names.index, came) if twice else ()),
+        )  # fmt: skip
+        piece = self.bench.pieces.get(key)
+        if piece is None:
+            cotangents.update((run.binders[place], ct) for place, ct in zip(shape.results, cts, strict=True) if ct)
+            made: list[Made] = []
+            for equation in reversed(run.equations):
+                done = len(builder.equations)
+                self._one(equation, kinds)
+                made.append(Made(equation.line, builder.equations[done:]))
+            self.bench.pieces[key] = Piece.of(names, made, [cotangents.get(atom) for atom in run.externals])
+            return
+        lines = [equation.line for equation in reversed(run.equations)]
+        here = [*names, *piece.held]
+        builder.copy(piece.known, here, lines)
+        builder.line = lines[-1]
+        for atom, place in zip(run.externals, piece.results, strict=True):
+            if place is not None:
+                cotangents[atom] = here[place]
+
+    def _one(self, equation: Equation, kinds: _Kinds) -> None:
+        """Bring the cotangents of an equation's results to its operands."""
+        builder, cotangents, types = self.builder, self.cotangents, self.builder.types
+        binders = equation.binders
         cts: list[Atom | None]
-        for equation in reversed(moving):
-            binders = equation.binders
-            if len(binders) == 1:  # nearly all have one result
-                one = took(binders[0], None)
-                if one is None:
-                    continue
-                cts, some = [one], [one]
-            else:
-                cts = [took(binder, None) for binder in binders]
-                some = [ct for ct in cts if ct is not None]
-                if not some:
-                    continue
-            inputs, line = equation.inputs, equation.line
-            key = (
-                "transposed", scope, equation.primitive, equation.parameters, equation.types,
-                *map(kind, inputs), *[types.get(ct, ct) for ct in cts],  # type: ignore[arg-type]
-            )  # fmt: skip
-            builder.line = line
-            piece = pieces.get(key)
-            if piece is None:
-                try:
-                    self.pull(equation, cts, key)
-                except Refused as refused:
-                    refused.refusal.line = refused.refusal.line or line
-                    raise
+        if len(binders) == 1:  # nearly all have one result
+            one = cotangents.pop(binders[0], None)
+            if one is None:
+                return
+            cts, some = [one], [one]
+        else:
+            cts = [cotangents.pop(binder, None) for binder in binders]
+            some = [ct for ct in cts if ct is not None]
+            if not some:
+                return
+        inputs, line = equation.inputs, equation.line
+        key = (
+            "transposed", self.scope, equation.primitive, equation.parameters, equation.types,
+            *map(kinds.__getitem__, inputs), *[types.get(ct, ct) for ct in cts],  # type: ignore[arg-type]
+        )  # fmt: skip
+        builder.line = line
+        piece = self.bench.pieces.get(key)
+        if piece is None:
+            try:
+                self.pull(equation, cts, key)
+            except Refused as refused:
+                refused.refusal.line = refused.refusal.line or line
+                raise
+            return
+        here = [*inputs, *some, *piece.held]
+        builder.copy(piece.known, here, (line,))
+        for atom, place in zip(inputs, piece.results):  # noqa: B905  # of one equation
+            if place is None:
                 continue
-            here = [*inputs, *some, *piece.held]
-            builder.copy(piece.known, here, line)
-            for atom, place in zip(inputs, piece.results):  # noqa: B905  # of one equation
-                if place is None:
-                    continue
-                if atom in cotangents:
-                    self._sum(atom, here[place])
-                else:
-                    cotangents[atom] = here[place]  # type: ignore[index]
+            if atom in cotangents:
+                self._sum(atom, here[place])  # type: ignore[arg-type]
+            else:
+                cotangents[atom] = here[place]  # type: ignore[index]
 
     def add(self, atom: Atom, ct: Atom | None) -> None:
         """Add to the cotangent of a value, if it is linear."""
@@ -137,7 +197,7 @@ class Transposer:
         walk.derived(equation, cts)
         came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
         names = (*equation.inputs, *[ct for ct in cts if ct is not None])
-        self.bench.remember(key, names, builder.equations[before:], (), came, equation.line)
+        self.bench.remember(key, names, (Made(equation.line, builder.equations[before:]),), came)
         for atom, ct in zip(equation.inputs, came, strict=True):
             if ct is not None:
                 self._sum(atom, ct)  # type: ignore[arg-type]

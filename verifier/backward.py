@@ -19,6 +19,7 @@ from calculus.linearization import differentiable, linearize
 from calculus.meshes import Mesh
 from calculus.naming import tidy
 from calculus.programs import Document, Equation, Literal, Program, Variable
+from calculus.recalling import Recalling
 from calculus.refusals import Place, Refusal, Refused
 from calculus.typed import typed
 from calculus.types import Type
@@ -104,11 +105,12 @@ def made(
     program = typed(checker.body(program, checker.scope))
     bench = Workbench(checker)
     derived = make(program, bench, positions)
-    again = Checker(meshes)
     if printed:
+        again: Checker = Checker(meshes)
         document = tidy(derived)
         document.mesh = _first_line(meshes)
     else:
+        again = Recalling(meshes)
         document, again.scope = Document((), derived), checker.scope
     examined = examine(document.program, again)
     count = None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calculus.building import Piece, Workbench
+from calculus.building import Workbench
 from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.equivalence import difference

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, Protocol, TypeAlias
 
-from calculus.building import operand_of
 from calculus.collectives import PLACING
 from calculus.communication import ALL_GATHER, ALL_REDUCE, PERMUTE
 from calculus.effects import Charge
+from calculus.pieces import operand_of
 from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 from calculus.volumes import Volume

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from calculus.checking import Checked
 from calculus.collectives import COLLECTIVES
 from calculus.copies import Copies, Found
-from calculus.effects import Pricing, wanted_of
+from calculus.effects import Effect, Pricing, wanted_of
 from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 from verifier.explaining.entries import BACKWARD, FORWARD, Entry, Step
@@ -167,6 +167,8 @@ def _apart(entries: Iterable[Entry]) -> Iterator[Warned]:
 def _unused(checked: Checked, words: Words, made: _Differentiated | None) -> Iterator[Warned]:
     """Collectives of per-device code, and reshards, that communicate and whose results nothing uses, whichever way
     leads to them. Those that JAX leaves of a forward pass whose gradient alone is used are nobody's."""
+    if not any(_asked_for(body) for body in _bodies(checked)):
+        return
     pricing = Pricing()
     used: dict[int, set[int]] = {}
     waiting = [(checked, frozenset(range(len(checked.program.outputs))))]
@@ -185,11 +187,9 @@ def _unused(checked: Checked, words: Words, made: _Differentiated | None) -> Ite
                     waiting.append((inner.body, asked))
     for body in _bodies(checked):
         alive = used.get(id(body), set())
-        for effect in body.effects:
+        for effect in _asked_for(body):
             equation = body.program.equations[effect.at]
-            if effect.inner or not effect.collectives or effect.at in alive:
-                continue
-            if equation.primitive not in (*COLLECTIVES, "reshard") or (made is not None and made.has(equation)):
+            if effect.at in alive or (made is not None and made.has(equation)):
                 continue
             kinds = ", ".join(dict.fromkeys(one.kind for one in effect.collectives))
             yield Warned(
@@ -197,6 +197,13 @@ def _unused(checked: Checked, words: Words, made: _Differentiated | None) -> Ite
                 f"nothing uses the result of {equation.primitive} ({kinds}): no compiler runs it",
                 "leave it out",
             )  # fmt: skip
+
+
+def _asked_for(body: Checked) -> list[Effect]:
+    """The effects of collectives and reshards that a body itself asks for, and that communicate."""
+    equations = body.program.equations
+    asked = [effect for effect in body.effects if effect.collectives and not effect.inner]
+    return [effect for effect in asked if equations[effect.at].primitive in (*COLLECTIVES, "reshard")]
 
 
 def _lost(body: Checked, words: Words) -> Iterator[Warned]:

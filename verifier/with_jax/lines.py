@@ -89,14 +89,10 @@ class Lines:
 
     def some_transposed(self, equations: Iterable[Equation]) -> bool:
         """Whether JAX made one of these equations by transposing another."""
-        origins, seen = self._converted.origins, set[int]()
-        for equation in equations:
-            source = getattr(origins[equation.line - 1], "source_info", None) if equation.line > 0 else None
-            if source is not None and id(source.name_stack) not in seen:
-                seen.add(id(source.name_stack))
-                if self.transposed(equation.line):
-                    return True
-        return False
+        origins = self._converted.origins
+        sources = [getattr(origins[one.line - 1], "source_info", None) for one in equations if one.line > 0]
+        stacks = {id(source.name_stack): source.name_stack for source in sources if source is not None}
+        return any("transpose(" in self._printed(stack) for stack in stacks.values())
 
     def remade(self, place: int) -> bool:
         """Whether the equation with this `line` computes, in a backward pass, what was not kept of the forward pass."""
@@ -105,9 +101,9 @@ class Lines:
     def _stack(self, place: int) -> str:
         """JAX's transformations around an equation, as they are printed: `transpose(jvp(layer))`."""
         source = getattr(self._converted.origins[place - 1], "source_info", None) if place > 0 else None
-        if source is None:
-            return ""
-        stack = source.name_stack
+        return "" if source is None else self._printed(source.name_stack)
+
+    def _printed(self, stack: Any) -> str:
         found = self._stacks.get(id(stack))
         if found is None:
             found = self._stacks[id(stack)] = stack, str(stack)  # kept, so that its identity stays its own
