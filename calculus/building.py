@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
-from calculus.pieces import Made, Piece, Stand, Step, about
+from calculus.pieces import Made, Piece, Steps, about
 from calculus.programs import (
     NO_PARAMETERS,
     Atom,
@@ -189,27 +189,22 @@ class Builder:
                 types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
         self.equations += equations
 
-    def copy(self, steps: Iterable[Step], values: list[Atom], lines: Sequence[int]) -> None:
+    def copy(self, steps: Steps, values: list[Atom], lines: Sequence[int]) -> None:
         """Equations that are judged already, at these types in this scope, on other values and under new names, which
         join `values`. lines: those of the equations that they are a piece of."""
-        types, add, bind, numbers = self.types, self.equations.append, values.append, _NUMBERS
-        stood: Stand | None = None
-        line = 0
-        for primitive, parameters, taken, few, printed, stand in steps:
-            inputs = tuple([values[one] for one in taken]) if few else taken(values)
-            if len(printed) == 1:
-                name = f"%{next(numbers)}"
-                types[name] = printed[0]
-                bind(name)
-                binders: tuple[Variable, ...] = (name,)
-            else:
-                binders = tuple([fresh() for _ in printed])
-                types.update(zip(binders, printed, strict=True))
-                values += binders
-            if stand is not stood:
-                stood, (at, operand, elsewhere) = stand, stand
-                line = about(lines[at], operand) if elsewhere is None else elsewhere
-            add(Equation(primitive, parameters, inputs, binders, printed, line))
+        names = [f"%{number}" for number in itertools.islice(_NUMBERS, len(steps.types))]
+        self.types.update(zip(names, steps.types, strict=True))
+        values += names
+        given = tuple(values)
+        there = [
+            about(lines[at], operand) if elsewhere is None else elsewhere for at, operand, elsewhere in steps.stands
+        ]
+        self.equations += [
+            Equation(primitive, parameters, taken(given), binders, types, there[stand])
+            for (primitive, parameters, types, taken, stand), binders in zip(
+                steps.steps, steps.bound(names), strict=True
+            )
+        ]
 
     def one(
         self,

@@ -152,7 +152,7 @@ class Linearizer:
                 here += [one for _, one, _ in given if one is not None]
                 here += piece.held
                 known.copy(piece.known, here, (line,))
-                if piece.linear:
+                if piece.linear.steps:
                     linear.copy(piece.linear, here, (line,))
                 _come(equation.binders, piece, here, values)
             if made is not None:

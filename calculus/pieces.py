@@ -3,33 +3,37 @@ like it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from calculus.programs import Atom, Equation, Parameters
+from calculus.programs import Atom, Equation, Parameters, Variable
 from calculus.types import Type
 
 
 class Line(int):
     """The line of an equation of a derived program, which is that of the equation it is derived from, and the operand
-    there that it is derived for: whose tangent it pushes, whose cotangent it makes."""
+    there that it is derived for: whose tangent it pushes, whose cotangent it makes. See `about`."""
 
-    operand: int
+    __slots__ = ()
 
-    def __new__(cls, line: int, operand: int) -> Line:
-        """A line that tells an operand of the equation on it."""
-        made = int.__new__(cls, line)
-        made.operand = operand
-        return made
+    operand: ClassVar[int]
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Line, (int(self), self.operand)
+        return about, (int(self), self.operand)
+
+
+@functools.cache
+def _about(operand: int) -> type[Line]:
+    """The lines that tell this operand: they are very many, and the operand is the same object for all."""
+    return type("Line", (Line,), {"__slots__": (), "operand": operand})
 
 
 def about(line: int, operand: int | None) -> int:
     """A line that tells an operand, itself where it tells one already or none is known."""
-    return line if operand is None or isinstance(line, Line) else Line(line, operand)
+    return line if operand is None or isinstance(line, Line) else _about(operand)(line)
 
 
 def operand_of(line: int) -> int | None:
@@ -55,15 +59,52 @@ class Stand(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An equation of a piece. taken: gives its operands of the values, as a tuple where there are several; of one that
-    has fewer, their places. stand: one object for those that stand alike."""
+    """An equation of a piece. taken: gives its operands of the values. stand: which of those of the steps is its own.
+    """
 
     primitive: str
     parameters: Parameters
-    taken: Any
-    few: bool
     types: tuple[Type, ...]
-    stand: Stand
+    taken: Callable[[tuple[Atom, ...]], tuple[Atom, ...]]
+    stand: int
+
+
+class Steps(NamedTuple):
+    """The equations of a piece in one program. types: of all that they bind. alone: whether each binds one name.
+    stands: those that they have, each once."""
+
+    steps: Sequence[Step]
+    types: tuple[Type, ...]
+    alone: bool
+    stands: Sequence[Stand]
+
+    @classmethod
+    def of(cls, made: Sequence[tuple[int, Sequence[Equation]]], places: Mapping[Atom, int]) -> Steps:
+        """Of what has been made for each equation of a run, with its line. places: where the values are."""
+        stands: dict[Stand, int] = {}
+        steps: list[Step] = []
+        for at, (line, equations) in enumerate(made):
+            for one in equations:
+                stand = Stand(at, operand_of(one.line), None if one.line == line else one.line)
+                types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
+                taken = _taking([places[atom] for atom in one.inputs])
+                steps.append(Step(one.primitive, one.parameters, types, taken, stands.setdefault(stand, len(stands))))
+        bound = tuple([type for step in steps for type in step.types])
+        return cls(steps, bound, all(len(step.types) == 1 for step in steps), [*stands])
+
+    def bound(self, names: Sequence[Variable]) -> Iterable[tuple[Variable, ...]]:
+        """What each equation binds, of the names that all of them bind."""
+        if self.alone:
+            return zip(names, strict=True)
+        rest = iter(names)
+        return [tuple(islice(rest, len(step.types))) for step in self.steps]
+
+
+def _taking(places: Sequence[int]) -> Callable[[tuple[Atom, ...]], tuple[Atom, ...]]:
+    """What gives the items of a tuple at these places, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
 
 
 class Piece(NamedTuple):
@@ -77,8 +118,8 @@ class Piece(NamedTuple):
     those."""
 
     held: tuple[Atom, ...]
-    known: Sequence[Step]
-    linear: Sequence[Step]
+    known: Steps
+    linear: Steps
     results: tuple[int | None, ...]
     kinds: tuple[Any, ...]
 
@@ -93,19 +134,6 @@ class Piece(NamedTuple):
         held = tuple(dict.fromkeys(atom for atom in read if atom is not None and atom not in inside))
         values = [*names, *held, *(binder for one in equations for binder in one.binders)]
         places = {atom: place for place, atom in enumerate(values)}
-        stands: dict[Stand, Stand] = {}
-
-        def step(one: Equation, at: int, line: int) -> Step:
-            taken = tuple([places[atom] for atom in one.inputs])
-            few = len(taken) < 2
-            stand = Stand(at, operand_of(one.line), None if one.line == line else one.line)
-            types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
-            return Step(
-                one.primitive, one.parameters, taken if few else itemgetter(*taken), few, types,
-                stands.setdefault(stand, stand),
-            )  # fmt: skip
-
-        known = [step(one, at, each.line) for at, each in enumerate(made) for one in each.known]
-        linear = [step(one, at, each.line) for at, each in enumerate(made) for one in each.linear]
+        known, linear = (Steps.of([(one[0], one[part]) for one in made], places) for part in (1, 2))
         found = tuple([None if atom is None else places[atom] for atom in results])
         return cls(held, known, linear, found, kinds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from operator import eq, itemgetter
 from typing import Any, Final
 
@@ -133,12 +133,9 @@ def _repeated(heads: Sequence[int], offset: int) -> Iterator[tuple[int, int, int
 
 def _lengths(heads: Sequence[int]) -> list[int]:
     """How far apart equations stand that are alike: the distances that most of them speak for, the shortest first."""
-    last: dict[int, int] = {}
+    places = sorted(range(len(heads)), key=heads.__getitem__)  # of those that are alike in their order
+    gaps = Counter([second - first for first, second in pairwise(places)])
     most = len(heads) // FEWEST
-    gaps: Counter[int] = Counter()
-    for place, head in enumerate(heads):
-        gaps[place - last.get(head, place)] += 1
-        last[head] = place
     return sorted([gap for gap, _ in gaps.most_common() if SHORTEST <= gap <= most][:_TRIED])
 
 

@@ -116,7 +116,7 @@ class Plan:
 
     def __init__(self, primitive: str, parameters: tuple[str, ...]) -> None:
         self.primitive = primitive
-        self.special = _SPECIAL.get(primitive)
+        self.special = SPECIAL.get(primitive)
         self.rows = rows(primitive, parameters)
         self.keys = tuple(dict.fromkeys(row.key for row in self.rows))
         self.blocks: dict[tuple[Any, ...], list[tuple[tuple[Any, ...], Parameters]]] = {}
@@ -150,7 +150,7 @@ class Conversion:
         line = len(self.origins)
         constants = tuple([self.binder(variable) for variable in jaxpr.constvars])
         inputs = tuple([self.binder(variable) for variable in jaxpr.invars])
-        equations = tuple(self.equations(jaxpr.eqns))
+        equations = tuple(self.inside(jaxpr))
         return Program(
             constants,
             tuple([self.type(variable) for variable in jaxpr.constvars]),
@@ -197,6 +197,10 @@ class Conversion:
             text = str(np.asarray(value).item())
         return programs.Literal(text, self.type(literal) if getattr(literal.aval, "dtype", None) else None)
 
+    def inside(self, jaxpr: Any) -> Iterator[Equation]:
+        """The equations of a body."""
+        return self.equations(jaxpr.eqns)
+
     def equations(self, eqns: Sequence[Any]) -> Iterator[Equation]:
         """The equations of one body."""
         origins, names, types, plans = self.origins, self.names, self._types, self._plans
@@ -242,7 +246,7 @@ class Conversion:
         except TypeError:  # a value that does not hash
             return self.block(plan, held)
         for others, block in known:
-            if _identical(values, others):
+            if identical(values, others):
                 return block
         block = self.block(plan, held)
         known.append((values, block))
@@ -396,7 +400,7 @@ class Conversion:
 
 
 #: primitives that are printed in a way of their own; a handler that gives `None` has only prepared the usual way
-_SPECIAL: Final = {
+SPECIAL: Final = {
     "addupdate": Conversion.addupdate,
     "call_hi_primitive": Conversion.high,
     **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), lambda conversion, eqn: conversion.custom(eqn)),
@@ -428,7 +432,7 @@ def _unused(jaxpr: Any) -> dict[Any, Variable]:
     return dropped
 
 
-def _identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+def identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
     for value, other in zip(values, others):  # noqa: B905  # as long, since they are equal
         if value is other:
@@ -437,7 +441,7 @@ def _identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
         if kind is not type(other):
             return False
         if isinstance(value, tuple):
-            if not _identical(value, other):
+            if not identical(value, other):
                 return False
         elif kind is float and str(value) != str(other):  # 0.0 and -0.0
             return False

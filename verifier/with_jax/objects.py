@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from jax.extend.core import Literal
@@ -28,12 +28,23 @@ from calculus.programs import Atom, Document, Equation, Parameters, Program, Val
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
 from calculus.types import Type
-from verifier.with_jax.convert import Conversion, Converted, Plan
+from verifier.with_jax.convert import SPECIAL, Conversion, Converted, Plan, identical
 from verifier.with_jax.custom_rules import jvp_of, vjp_of
 from verifier.with_jax.policies import policy
 from verifier.with_jax.shared import opened
 
-Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...]]"
+
+class Head(NamedTuple):
+    """What the terms of equations with one judgment have in common. values: the parameters that JAX has."""
+
+    primitive: str
+    parameters: Parameters
+    types: tuple[Type | None, ...]
+    values: tuple[Any, ...]
+
+
+Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...], Head | None]"
+"""With what the terms have in common, where one is like the other but for names."""
 
 #: how many judgments are remembered for one scope, before all are forgotten
 MOST_REMEMBERED: Final = 50_000
@@ -48,14 +59,15 @@ def remembered(meshes: tuple[Mesh, ...]) -> dict[tuple[Any, ...], Judgment]:
 
 class ObjectProgram(Program):
     """A program of JAX's, turned into terms when its equations are first looked at. Its inputs and their types are
-    terms from the start."""
+    terms from the start. heads: of its equations, where it has been walked."""
 
-    __slots__ = ("_conversion", "_terms", "jaxpr")
+    __slots__ = ("_conversion", "_terms", "heads", "jaxpr")
 
     def __init__(self, jaxpr: Any, conversion: Objects) -> None:
         self.jaxpr = jaxpr
         self._conversion = conversion
         self._terms: Program | None = None
+        self.heads: Sequence[Head | None] = ()
         self.constants: tuple[Variable, ...] = tuple([conversion.binder(variable) for variable in jaxpr.constvars])
         self.inputs: tuple[Variable, ...] = tuple([conversion.binder(variable) for variable in jaxpr.invars])
         self.constant_types = tuple([conversion.type(variable) for variable in jaxpr.constvars])
@@ -106,6 +118,27 @@ class Objects(Conversion):
     def terms(self, jaxpr: Any) -> Program:
         """A jaxpr as terms; programs inside it stay as they are."""
         return super().program(jaxpr)
+
+    def inside(self, jaxpr: Any) -> Iterator[Equation]:
+        """The equations of a body; of those whose judgments are known, only names are new."""
+        heads = self.program(jaxpr).heads
+        if not heads:
+            yield from self.equations(jaxpr.eqns)
+        origins, names, literal = self.origins, self.names, self.literal
+        for eqn, head in zip(jaxpr.eqns, heads):  # noqa: B905  # of the same equations, if there are any
+            if head is None or not identical(tuple(eqn.params.values()), head.values):
+                yield from self.equations((eqn,))
+                continue
+            origins.append(eqn)
+            outs = eqn.outvars
+            yield Equation(
+                head.primitive,
+                head.parameters,
+                tuple([literal(atom) if type(atom) is Literal else names[atom] for atom in eqn.invars]),
+                (self.binder(outs[0]),) if len(outs) == 1 else tuple(map(self.binder, outs)),
+                head.types,
+                len(origins),
+            )
 
     def value(self, name: str, value: Any) -> Value:
         """A parameter's value; of a policy, what it closes over too."""
@@ -163,6 +196,7 @@ class ObjectChecker(Checker):
         literal = self._literal
         effects: list[Effect] = []
         eqns = jaxpr.eqns
+        heads: list[Head | None] = []
         self.equations += len(eqns)
         for index, eqn in enumerate(eqns):
             try:
@@ -184,9 +218,11 @@ class ObjectChecker(Checker):
                 if lasting:
                     with contextlib.suppress(TypeError):
                         (with_bodies if found[1] else known)[key] = found
-            typing, inner = found
+            typing, inner, head = found
+            heads.append(head)
             if inner or typing.collectives:
                 effects.append(Effect(index, typing.collectives, inner))
+        program.heads = heads
         types = tuple([self._objects.type(variable) for variable in jaxpr.outvars])
         return Checked(program, types, tuple(effects))
 
@@ -198,9 +234,12 @@ class ObjectChecker(Checker):
             self._literal(atom) if type(atom) is Literal else objects.type(atom) for atom in eqn.invars
         ]
         key = (equation.primitive, equation.parameters, equation.types, *operands)
+        alike = eqn.primitive.name not in SPECIAL and not equation.parameters.holding
+        values = tuple(eqn.params.values())
+        head = Head(equation.primitive, equation.parameters, equation.types, values) if alike else None
         known = scope.judged.get(key)
         if known is not None:
-            return known, True
+            return (*known, head), True
         before = len(self.refusals)
         typing, inner = self._judge(equation, operands, scope, key)
         for place in range(before, len(self.refusals)):
@@ -209,7 +248,7 @@ class ObjectChecker(Checker):
                 term = program.equations[index]
                 refusal.line = term.line
                 self.refusals[place] = refusal, term
-        return (typing, inner), key in scope.judged
+        return (typing, inner, head), key in scope.judged
 
     def _literal(self, atom: Any) -> programs.Literal:
         """A literal as a term. Equal ones share it; that 0.0 and -0.0 do is no matter, since both are zero."""
