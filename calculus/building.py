@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from calculus.checking import Checker, Scope
 from calculus.meshes import AxisMode, Mesh
 from calculus.pieces import Made, Piece, Steps, about
+from calculus.primitives import TABLE
 from calculus.programs import (
     NO_PARAMETERS,
     Atom,
@@ -30,6 +31,7 @@ from calculus.programs import (
     Word,
 )
 from calculus.refusals import Refused
+from calculus.remembering import Memory
 from calculus.types import DTYPES, ArrayType, Axes, Type, array_type, dtype_class, same
 from calculus.uses import Operand
 
@@ -51,7 +53,7 @@ class Workbench:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         self.derived: dict[Hashable, object] = {}
-        self.pieces: dict[Hashable, Piece] = {}
+        self.pieces = dict(checker.scope.memory.pieces)
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
@@ -62,12 +64,14 @@ class Workbench:
 
     def remember(
         self, key: Hashable, names: tuple[Atom, ...], made: Sequence[Made], results: Sequence[Atom | None],
-        kinds: tuple[Any, ...] = (),
+        kinds: tuple[Any, ...] = (), memory: Memory | None = None,
     ) -> None:  # fmt: skip
-        """Keep what an equation, or a run, has contributed, unless one value is there in two places: then what came of it does not
-        tell which of the two is meant."""
+        """Keep what an equation, or a run, has contributed, unless one value is there in two places: then what came of
+        it does not tell which of the two is meant. memory: where it is kept for other programs too."""
         if len(set(names)) == len(names) or _once_each([name for name in names if isinstance(name, str)]):
-            self.pieces[key] = Piece.of(names, made, results, kinds)
+            piece = self.pieces[key] = Piece.of(names, made, results, kinds)
+            if memory is not None and piece.lasting:
+                memory.pieces[key] = piece
 
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""
@@ -161,7 +165,10 @@ class Builder:
                 del self.checker.refusals[before:]
                 raise Refused(refusal)
             if key in judged and given != found[0].types:  # what is inferred would be checked as well, were it printed
-                judged[primitive, parameters, found[0].types, *operands] = found
+                printed = (primitive, parameters, found[0].types, *operands)
+                judged[printed] = found
+                if key in self.scope.memory.judged:
+                    self.scope.memory.judged[printed] = found
         return found[0].types
 
     def rather(
@@ -286,6 +293,13 @@ class Builder:
                 live.update(equation.inputs)
         equations = (*self.equations[:keep], *reversed(kept))
         return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), equations, tuple(outputs))
+
+
+def memory_of(scope: Scope, equation: Equation) -> Memory | None:
+    """Where what was derived of an equation is kept for other programs, if it is: of a declared primitive that is not
+    trusted, and holds no body."""
+    primitive = TABLE.get(equation.primitive)
+    return None if primitive is None or primitive.trusted or equation.parameters.holding else scope.memory
 
 
 def _once_each(names: Sequence[Variable]) -> bool:

@@ -21,6 +21,7 @@ from calculus.parameters import mesh as mesh_of
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Call, Equation, Literal, Program, Value
 from calculus.refusals import Place, Refusal, Refused, refuse
+from calculus.remembering import Memory
 from calculus.rules import Typing, has_type
 from calculus.types import ArrayType, Axes, Type, held
 from calculus.uses import Operand, literal_fits
@@ -58,14 +59,16 @@ Given: TypeAlias = "Operand | None | Several"
 
 
 class Scope:
-    """Where a body stands: the mesh in context, and the other meshes that its types may mention (statement B10)."""
+    """Where a body stands: the mesh in context, and the other meshes that its types may mention (statement B10).
+    memory: what is known there from the start, and what is remembered."""
 
-    __slots__ = ("chosen", "contexts", "judged", "mesh", "others")
+    __slots__ = ("chosen", "contexts", "judged", "memory", "mesh", "others")
 
-    def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = ()) -> None:
+    def __init__(self, mesh: Mesh, others: tuple[Mesh, ...] = (), memory: Memory | None = None) -> None:
         self.mesh = mesh
         self.others = others
-        self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
+        self.memory = Memory() if memory is None else memory
+        self.judged = dict(self.memory.judged)
         self.chosen: dict[Type, Mesh] = {}
         self.contexts: dict[Value, Mesh] = {}
 
@@ -285,6 +288,8 @@ class Checker:
             inner, memoised = (), not primitive.trusted
             if primitive.trusted:
                 self.assume(equation.primitive)
+            elif not equation.parameters.holding:
+                scope.memory.judged[key] = typing, inner
         if memoised:
             scope.judged[key] = typing, inner
         return typing, inner

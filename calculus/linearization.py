@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Workbench, memory_of
 from calculus.checking import Scope
 from calculus.cotangents import cotangent, cotangent_dtype
 from calculus.evaluation import Evaluation, Use, met, named
@@ -99,7 +99,7 @@ class Linearizer:
     def _run(self, run: Run, values: _Values) -> None:
         """A run of equations. What was derived of a run like it is not derived again."""
         given = [*map(values.__getitem__, run.externals)]
-        key = "linear", self.scope, run.shape, *[kind for _, _, kind in given]
+        key = "linear", self.scope.memory, run.shape, *[kind for _, _, kind in given]
         here = [one for one, _, _ in given]
         here += [one for _, one, _ in given if one is not None]
         names = [run.binders[place] for place in run.shape.results]
@@ -121,7 +121,8 @@ class Linearizer:
 
     def _each(self, equations: Sequence[Equation], values: _Values, made: list[Made] | None = None) -> None:
         """Equations one by one. made: to be told what each contributes."""
-        value, pieces, known, linear, scope = values.__getitem__, self.bench.pieces, self.known, self.linear, self.scope
+        value, pieces, known, linear = values.__getitem__, self.bench.pieces, self.known, self.linear
+        memory = self.scope.memory
         for equation in equations:
             if "_" in equation.inputs:
                 raise refuse(
@@ -132,7 +133,7 @@ class Linearizer:
                 )
             given = [*map(value, equation.inputs)]
             key = (
-                "linear", scope, equation.primitive, equation.parameters, equation.types,
+                "linear", memory, equation.primitive, equation.parameters, equation.types,
                 *[kind for _, _, kind in given],
             )  # fmt: skip
             piece = pieces.get(key)
@@ -161,7 +162,7 @@ class Linearizer:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
         key = (
-            "linear", self.scope, equation.primitive, equation.parameters, equation.types,
+            "linear", self.scope.memory, equation.primitive, equation.parameters, equation.types,
             *[self._value(*pair)[2] for pair in zip(primals, tangents, strict=True)],
         )  # fmt: skip
         piece = self.bench.pieces.get(key)
@@ -199,7 +200,8 @@ class Linearizer:
         made = Made(equation.line, known.equations[before[0] :], linear.equations[before[1] :])
         names = (*primals, *[atom for atom in tangents if atom is not None])
         kinds = tuple([self._value(*pair)[2] for pair in zip(*pushed, strict=True)])
-        self.bench.remember(key, names, (made,), (*pushed[0], *pushed[1]), kinds)
+        memory = memory_of(self.scope, equation)
+        self.bench.remember(key, names, (made,), (*pushed[0], *pushed[1]), kinds, memory)
         return pushed
 
     def derived(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:

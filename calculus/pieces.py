@@ -9,7 +9,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
-from calculus.programs import Atom, Equation, Parameters, Variable
+from calculus.programs import Atom, Equation, Literal, Parameters, Variable
 from calculus.types import Type
 
 
@@ -122,6 +122,16 @@ class Piece(NamedTuple):
     linear: Steps
     results: tuple[int | None, ...]
     kinds: tuple[Any, ...]
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it is of no one program: it shares no value, holds no body, and stands where its equation does."""
+        every = (self.known, self.linear)
+        return (
+            all(isinstance(atom, Literal) for atom in self.held)
+            and not any(step.parameters.holding for part in every for step in part.steps)
+            and all(stand.line is None for part in every for stand in part.stands)
+        )
 
     @classmethod
     def of(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import adjoint, unwritten
-from calculus.building import Builder, Workbench
+from calculus.building import Builder, Workbench, memory_of
 from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, met, named
@@ -117,7 +117,7 @@ class Transposer:
         names = (*run.externals, *came)
         twice = len({*names}) < len(names)
         key = (
-            "transposed", self.scope, shape, *map(kinds.__getitem__, run.externals),
+            "transposed", self.scope.memory, shape, *map(kinds.__getitem__, run.externals),
             *[builder.types.get(ct, ct) for ct in (*cts, *before)],  # type: ignore[arg-type]
             *(map(names.index, came) if twice else ()),
         )  # fmt: skip
@@ -156,7 +156,7 @@ class Transposer:
                 return
         inputs, line = equation.inputs, equation.line
         key = (
-            "transposed", self.scope, equation.primitive, equation.parameters, equation.types,
+            "transposed", self.scope.memory, equation.primitive, equation.parameters, equation.types,
             *map(kinds.__getitem__, inputs), *[types.get(ct, ct) for ct in cts],  # type: ignore[arg-type]
         )  # fmt: skip
         builder.line = line
@@ -197,7 +197,8 @@ class Transposer:
         walk.derived(equation, cts)
         came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
         names = (*equation.inputs, *[ct for ct in cts if ct is not None])
-        self.bench.remember(key, names, (Made(equation.line, builder.equations[before:]),), came)
+        memory = memory_of(self.scope, equation)
+        self.bench.remember(key, names, (Made(equation.line, builder.equations[before:]),), came, memory=memory)
         for atom, ct in zip(equation.inputs, came, strict=True):
             if ct is not None:
                 self._sum(atom, ct)  # type: ignore[arg-type]

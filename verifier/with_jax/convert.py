@@ -12,8 +12,9 @@ from __future__ import annotations
 import gc
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -46,7 +47,7 @@ Origin: TypeAlias = Any
 
 _ADDRESS: Final = re.compile(r" at 0x([0-9a-fA-F]+)")
 _BRACKETS: Final = re.compile(r"(\[[^\[\]]*\])+")
-_DROPPED: Final = "_"
+DROPPED: Final = "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ class _Names(dict[Any, Variable]):
     def __missing__(self, variable: Any) -> Variable:
         name = self[variable] = next(self._fresh)
         return name
+
+    def give(self, variables: Iterable[Any]) -> None:
+        """Name those that have no name yet, in their order."""
+        new = [variable for variable in variables if variable not in self]
+        self.update(zip(new, itertools.islice(self._fresh, len(new)), strict=True))
 
 
 _ALPHABET: Final[list[str]] = []
@@ -164,7 +170,7 @@ class Conversion:
 
     def binder(self, variable: Any) -> Variable:
         """The name of a variable that is bound here."""
-        return _DROPPED if type(variable) is DropVar else self.names[variable]
+        return DROPPED if type(variable) is DropVar else self.names[variable]
 
     def type(self, variable: Any) -> Type:
         """The type of a variable or literal."""
@@ -222,7 +228,7 @@ class Conversion:
             bound: tuple[Type, ...]
             if len(outs) == 1:
                 variable = outs[0]
-                binders = (_DROPPED if type(variable) is DropVar else names[variable],)
+                binders = (DROPPED if type(variable) is DropVar else names[variable],)
                 bound = types.get(id(variable.aval)) or self._new_type(variable.aval)
             else:
                 binders = tuple([self.binder(variable) for variable in outs])
@@ -333,7 +339,7 @@ class Conversion:
     def swap(self, eqn: Any) -> Equation | None:
         """`x[i] <- v`, or `y:T, x[i] <- x[i], v` where the old value is used"""
         (result,), (cell, value, *indices) = eqn.outvars, eqn.invars
-        if self.names.get(result) == _DROPPED:
+        if self.names.get(result) == DROPPED:
             return self._statement(eqn, cell, indices, (value,), (), ())
         name = self.binder(result)
         return self._statement(eqn, cell, indices, (value,), (name,), (self.type(result),))
@@ -427,13 +433,15 @@ def _unused(jaxpr: Any) -> dict[Any, Variable]:
     for eqn in reversed(jaxpr.eqns):
         for variable in eqn.outvars:
             if variable not in used:
-                dropped[variable] = _DROPPED
+                dropped[variable] = DROPPED
         used.update([atom for atom in eqn.invars if isinstance(atom, Var)])
     return dropped
 
 
-def identical(values: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+def identical(values: Collection[Any], others: Collection[Any]) -> bool:
     """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
+    if all(map(is_, values, others)):  # nearly always
+        return True
     for value, other in zip(values, others):  # noqa: B905  # as long, since they are equal
         if value is other:
             continue

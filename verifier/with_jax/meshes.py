@@ -84,23 +84,29 @@ def _made_in(program: Any) -> Iterator[Any]:
     seen = {id(program)}
     known: dict[int, Any] = {}
     waiting = [program]
+    inert = {*_PLAIN}  # the types of values that are no programs
+    before: Any = None
     while waiting:
         for eqn in waiting.pop().eqns:
             mesh = getattr(eqn.ctx, "cur_abstract_mesh", None)
-            if mesh is not None and id(mesh) not in known:
+            if mesh is not before and mesh is not None and id(mesh) not in known:
                 known[id(mesh)] = mesh
                 if not mesh.empty:
                     yield mesh
+            before = mesh
             for held in eqn.params.values():
-                if held is None or type(held) in _PLAIN:
+                kind = type(held)
+                if kind in inert or (kind is tuple and inert.issuperset(map(type, held))):
                     continue
-                for value in held if type(held) is tuple else (held,):
-                    if isinstance(value, PROGRAM) and id(opened(value)) not in seen:
+                for value in held if kind is tuple else (held,):
+                    if not isinstance(value, PROGRAM):
+                        inert.add(type(value))
+                    elif id(opened(value)) not in seen:
                         seen.add(id(opened(value)))
                         waiting.append(opened(value))
 
 
-_PLAIN: Final = frozenset({bool, int, float, str})
+_PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 
 
 def _as_around(mesh: Any, around: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-from jax.extend.core import Literal
+from jax.extend.core import DropVar, Literal
 
 from calculus import programs
 from calculus.checking import Checked, Checker, Scope
@@ -26,9 +26,10 @@ from calculus.effects import Effect, Inner
 from calculus.meshes import Mesh
 from calculus.programs import Atom, Document, Equation, Parameters, Program, Value, Variable
 from calculus.refusals import Place, refuse
+from calculus.remembering import Memory
 from calculus.rules import Typing
 from calculus.types import Type
-from verifier.with_jax.convert import SPECIAL, Conversion, Converted, Plan, identical
+from verifier.with_jax.convert import DROPPED, SPECIAL, Conversion, Converted, Plan, identical
 from verifier.with_jax.custom_rules import jvp_of, vjp_of
 from verifier.with_jax.policies import policy
 from verifier.with_jax.shared import opened
@@ -55,6 +56,12 @@ def remembered(meshes: tuple[Mesh, ...]) -> dict[tuple[Any, ...], Judgment]:
     """The judgments without bodies that were made with these meshes in scope: by JAX's primitive, its parameters, and
     the types of operands and results."""
     return {}
+
+
+@lru_cache(maxsize=16)
+def remembered_terms(meshes: tuple[Mesh, ...]) -> Memory:
+    """The same of terms: judgments, and what was derived."""
+    return Memory()
 
 
 class ObjectProgram(Program):
@@ -125,17 +132,17 @@ class Objects(Conversion):
         if not heads:
             yield from self.equations(jaxpr.eqns)
         origins, names, literal = self.origins, self.names, self.literal
+        names.give(variable for eqn in jaxpr.eqns for variable in eqn.outvars if type(variable) is not DropVar)
         for eqn, head in zip(jaxpr.eqns, heads):  # noqa: B905  # of the same equations, if there are any
-            if head is None or not identical(tuple(eqn.params.values()), head.values):
+            if head is None or not identical(eqn.params.values(), head.values):
                 yield from self.equations((eqn,))
                 continue
             origins.append(eqn)
-            outs = eqn.outvars
             yield Equation(
                 head.primitive,
                 head.parameters,
                 tuple([literal(atom) if type(atom) is Literal else names[atom] for atom in eqn.invars]),
-                (self.binder(outs[0]),) if len(outs) == 1 else tuple(map(self.binder, outs)),
+                tuple([DROPPED if type(out) is DropVar else names[out] for out in eqn.outvars]),
                 head.types,
                 len(origins),
             )
@@ -169,6 +176,7 @@ class ObjectChecker(Checker):
 
     def __init__(self, meshes: Sequence[Mesh], objects: Objects) -> None:
         super().__init__(meshes)
+        self.scope = Scope(self.scope.mesh, self.scope.others, remembered_terms(self.scope.meshes).bounded())
         self._objects = objects
         self._known: dict[Scope, dict[tuple[Any, ...], Judgment]] = {}
         self._literals: dict[tuple[Any, ...], programs.Literal] = {}
