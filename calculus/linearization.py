@@ -158,6 +158,7 @@ class Linearizer:
                 _come(equation.binders, piece, here, values)
             if made is not None:
                 made.append(Made(line, known.equations[before[0] :], linear.equations[before[1] :]))
+
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
         again."""
@@ -426,7 +427,8 @@ def finish(
             because="a body that is called from many places, which are called from many, saves its values for each",
             help="loop over the calls with a scan, or rematerialise the body",
         )
-    saved = tuple(walk.linear.type_of(residual) for residual in residuals)
+    known = walk.known.types
+    saved = tuple([known.get(residual) or walk.linear.type_of(residual) for residual in residuals])
     inputs_of_linear = (*residuals, *given), (*saved, *linear.input_types)
     linear = Program((), (), *inputs_of_linear, linear.equations, linear.outputs)
     names = tuple(atom for atom in inputs if isinstance(atom, str))

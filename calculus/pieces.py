@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -59,8 +59,7 @@ class Stand(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An equation of a piece. taken: gives its operands of the values. stand: which of those of the steps is its own.
-    """
+    """An equation of a piece. taken: gives its operands of the values. stand: which of the steps' stands is its own."""
 
     primitive: str
     parameters: Parameters
@@ -138,12 +137,16 @@ class Piece(NamedTuple):
         cls, names: Sequence[Atom], made: Sequence[Made], results: Sequence[Atom | None], kinds: tuple[Any, ...] = ()
     ) -> Piece:
         """The piece that has been made, of the values `names`, for each equation of a run in turn."""
-        equations = [one for part in (1, 2) for each in made for one in each[part]]
+        equations = [
+            *chain.from_iterable(each.known for each in made),
+            *chain.from_iterable(each.linear for each in made),
+        ]
         inside = {*names, *(binder for one in equations for binder in one.binders)}
         read = (*(atom for one in equations for atom in one.inputs), *results)
         held = tuple(dict.fromkeys(atom for atom in read if atom is not None and atom not in inside))
         values = [*names, *held, *(binder for one in equations for binder in one.binders)]
         places = {atom: place for place, atom in enumerate(values)}
-        known, linear = (Steps.of([(one[0], one[part]) for one in made], places) for part in (1, 2))
+        known = Steps.of([(one.line, one.known) for one in made], places)
+        linear = Steps.of([(one.line, one.linear) for one in made], places)
         found = tuple([None if atom is None else places[atom] for atom in results])
         return cls(held, known, linear, found, kinds)

@@ -65,8 +65,8 @@ class Transposer:
         is in `cotangents`. Names of inputs that are not linear, and their types, are the builder's already."""
         self.linear.update(linear)
         moving: list[Run | Equation] = []
-        for one in stretches(program):
-            moving += self._moving_run(one) if isinstance(one, Run) else self._moving(one)
+        for stretch in stretches(program):
+            moving += self._moving_run(stretch) if isinstance(stretch, Run) else self._moving(stretch)
         for atom, ct in zip(program.outputs, flowing, strict=True):
             if ct is not None:
                 self.add(atom, ct)
@@ -98,7 +98,7 @@ class Transposer:
         key = run.shape, *map(self.linear.__contains__, run.externals)
         if key in self._all_move:
             self.linear.update(run.binders)
-            self.builder.types.update(zip(run.binders, run.shape.types, strict=True))
+            self.builder.types.update(zip(run.binders, run.shape.types, strict=True))  # type: ignore[arg-type]
             return (run,)
         moving = self._moving(run.equations)
         if len(moving) < len(run.equations):
@@ -174,7 +174,7 @@ class Transposer:
             if place is None:
                 continue
             if atom in cotangents:
-                self._sum(atom, here[place])  # type: ignore[arg-type]
+                self._sum(atom, here[place])
             else:
                 cotangents[atom] = here[place]  # type: ignore[index]
 

@@ -85,6 +85,7 @@ class Words:
         self.outputs = outputs
         self.lines = lines
         self.derived = derived
+        self._said: dict[tuple[Site, ...], tuple[str, str]] = {}
         self.attribution = Attribution(examined.checked, program)
         found = examined.checked.types if examined.checked is not None else ()
         self.types = [settle(examined.checker, result, None) for result in found]
@@ -96,12 +97,20 @@ class Words:
 
     def place(self, equation: Equation) -> str:
         """The user's line of an equation."""
-        return where(self.lines, equation.line)[0] or "somewhere"
+        return self.where(equation.line)[0] or "somewhere"
+
+    def where(self, place: int) -> tuple[str, str]:
+        """As `where`; many equations stand on one line."""
+        sites = tuple(self.lines.at(place)) if place > 0 else ()
+        found = self._said.get(sites)
+        if found is None:
+            found = self._said[sites] = said(sites)
+        return found
 
     def row(self, charge: Charge, value: str | None = None) -> Row:
         """A collective, at the user's line, with the value that it moves or makes: what is given, else as `value`."""
         line = charge.equation.line
-        place, library = where(self.lines, line)
+        place, library = self.where(line)
         return row(charge, user_line(self.lines, line), place, self.value(charge) if value is None else value, library)
 
     def value(self, charge: Charge) -> str:
@@ -129,9 +138,14 @@ class Words:
 
 def where(lines: Lines, place: int) -> tuple[str, str]:
     """The user's line, or the first of several, `train.py:42`; and the library's function and line that it calls."""
-    if place < 1:
+    return said(lines.at(place)) if place > 0 else ("", "")
+
+
+def said(sites: Sequence[Site]) -> tuple[str, str]:
+    """The same of these sites."""
+    if not sites:
         return "", ""
-    first, *more = lines.at(place)
+    first, *more = sites
     at = str(first.user) if first.user is not None else str(first)
     inside = first.library if first.user is not None else None
     return (

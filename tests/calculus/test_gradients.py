@@ -14,6 +14,7 @@ from calculus.equivalence import difference
 from calculus.gradients import gradient, vjp
 from calculus.linearization import differentiable
 from calculus.naming import tidy
+from calculus.pieces import Piece
 from calculus.programs import Program, body
 from calculus.refusals import Refused
 from calculus.types import ArrayType

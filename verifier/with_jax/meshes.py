@@ -100,7 +100,7 @@ def _made_in(program: Any) -> Iterator[Any]:
                     continue
                 for value in held if kind is tuple else (held,):
                     if not isinstance(value, PROGRAM):
-                        inert.add(type(value))
+                        inert.update({type(value)} - {tuple})
                     elif id(opened(value)) not in seen:
                         seen.add(id(opened(value)))
                         waiting.append(opened(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,12 +12,13 @@ from jax import P
 
 import verifier
 from calculus.meshes import Axis, AxisMode, Mesh
-from verifier.with_jax.objects import check_objects, remembered
+from verifier.with_jax.objects import check_objects, remembered, remembered_terms
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     remembered.cache_clear()
+    remembered_terms.cache_clear()
 
 
 def abstract(**sizes: int) -> jax.sharding.AbstractMesh:
@@ -76,3 +78,20 @@ def test_parameters_are_known_by_their_names() -> None:
     wrong = jaxpr.replace(eqns=[equation.replace(params=turned)])  # no bit for the exponent
     assert not check_objects(jaxpr, on_one_axis(2))[0].refusals
     assert [refusal.code for refusal, _ in check_objects(wrong, on_one_axis(2))[0].refusals] == ["bad-parameter"]
+
+
+def test_what_was_derived_is_remembered_of_declared_primitives_alone() -> None:
+    """A second program is explained by what was derived of the first; what holds a body is derived anew."""
+    mesh = abstract(X=2)
+
+    def new() -> Callable[[jax.Array, jax.Array], jax.Array]:
+        return lambda weight, x: jnp.sum(jax.nn.silu(jnp.tanh(x) * weight))
+
+    arguments = shaped(mesh, None), shaped(mesh, "X")
+    first = verifier.explain(new(), *arguments).data()
+    memory = remembered_terms(on_one_axis(2))
+    kept = {**memory.pieces}
+    assert any("tanh" in key for key in kept if isinstance(key, tuple))
+    assert not any(step.parameters.holding for piece in kept.values() for step in piece.known.steps)
+    assert verifier.explain(new(), *arguments).data() == first
+    assert memory.pieces == kept
