@@ -10,14 +10,15 @@ The tangent of a value has the value's type. Integers, truth values and keys hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
 from calculus.adjoints import rearranged, unwritten
 from calculus.building import Builder, Workbench, memory_of
 from calculus.checking import Scope
-from calculus.cotangents import cotangent, cotangent_dtype
+from calculus.cotangents import cotangent
+from calculus.differentiable import differentiable, differentiable_inputs, floating
 from calculus.evaluation import Evaluation, Use, met, named
 from calculus.formulas import ZERO, Formula
 from calculus.pieces import Made, Piece, about
@@ -358,36 +359,6 @@ class Linearizer:
         return self.linear.full(0, type)
 
 
-def differentiable(type: Type) -> bool:
-    """Whether values of this type have tangents that are not all zero."""
-    return isinstance(type, ArrayType) and cotangent_dtype(type.dtype) != "float0"
-
-
-def floating(types: Iterable[Type | None]) -> tuple[int, ...]:
-    """The positions of what has a cotangent."""
-    return tuple(at for at, type in enumerate(types) if type is not None and differentiable(type))
-
-
-def differentiable_inputs(types: Sequence[Type], wrt: Sequence[int], what: str, held: int) -> None:
-    """That these inputs (counted from 0, after `held` constants) have what is asked for, a tangent or a gradient.
-    Refuses `no-cotangent`."""
-    for index in wrt:
-        place = Place("input", held + index)
-        try:
-            cotangent(types[index])  # there is one: nothing pends by max or min
-        except Refused as refused:
-            refused.refusal.place = place
-            raise
-        if not differentiable(types[index]):
-            raise refuse(
-                "no-cotangent",
-                f"input {index} is {types[index]}",
-                because=f"only what changes continuously has a {what}",
-                help="differentiate with respect to floating inputs",
-                place=place,
-            )
-
-
 def linearize(bench: Workbench, scope: Scope, program: Program, nonzero: Sequence[bool]) -> Linearized:
     """A program linearized in the inputs that have a tangent (constants first); done once for each body. Refuses what
     has no derivative that is written, `no-cotangent` where a pending maximum or minimum is on the way."""
@@ -459,5 +430,6 @@ __all__: Final = [
     "differentiable",
     "differentiable_inputs",
     "finish",
+    "floating",
     "linearize",
 ]

@@ -12,9 +12,8 @@ from __future__ import annotations
 import gc
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -40,7 +39,7 @@ from calculus.types import OpaqueType, Type
 from grammar.layout import TEXT_PARAMETERS
 from grammar.leaves import type_of, value_of
 from verifier.with_jax.shared import PROGRAM, definitions, inner_of, opened
-from verifier.with_jax.shown import rows
+from verifier.with_jax.shown import identical, rows
 
 Origin: TypeAlias = Any
 """A `jax.extend.core.JaxprEqn` or a `Jaxpr`."""
@@ -436,21 +435,3 @@ def _unused(jaxpr: Any) -> dict[Any, Variable]:
                 dropped[variable] = DROPPED
         used.update([atom for atom in eqn.invars if isinstance(atom, Var)])
     return dropped
-
-
-def identical(values: Collection[Any], others: Collection[Any]) -> bool:
-    """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
-    if all(map(is_, values, others)):  # nearly always
-        return True
-    for value, other in zip(values, others):  # noqa: B905  # as long, since they are equal
-        if value is other:
-            continue
-        kind = type(value)
-        if kind is not type(other):
-            return False
-        if isinstance(value, tuple):
-            if not identical(value, other):
-                return False
-        elif kind is float and str(value) != str(other):  # 0.0 and -0.0
-            return False
-    return True

@@ -29,10 +29,11 @@ from calculus.refusals import Place, refuse
 from calculus.remembering import Memory
 from calculus.rules import Typing
 from calculus.types import Type
-from verifier.with_jax.convert import DROPPED, SPECIAL, Conversion, Converted, Plan, identical
+from verifier.with_jax.convert import DROPPED, SPECIAL, Conversion, Converted, Plan
 from verifier.with_jax.custom_rules import jvp_of, vjp_of
 from verifier.with_jax.policies import policy
 from verifier.with_jax.shared import opened
+from verifier.with_jax.shown import identical
 
 
 class Head(NamedTuple):

@@ -7,8 +7,9 @@ hold for both releases that are read, 0.12.0.1 and 0.10.2; a parameter that a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, Final
 
 
@@ -154,3 +155,21 @@ def rows(primitive: str, parameters: tuple[str, ...]) -> tuple[Row, ...]:
         ordered.remove(shown.first)
         ordered.insert(0, shown.first)
     return tuple(found[name] for name in ordered)
+
+
+def identical(values: Collection[Any], others: Collection[Any]) -> bool:
+    """Whether equal values also print the same: `1`, `True` and `np.int64(1)` are equal, and print differently."""
+    if all(map(is_, values, others)):  # nearly always
+        return True
+    for value, other in zip(values, others):  # noqa: B905  # as long, since they are equal
+        if value is other:
+            continue
+        kind = type(value)
+        if kind is not type(other):
+            return False
+        if isinstance(value, tuple):
+            if not identical(value, other):
+                return False
+        elif kind is float and str(value) != str(other):  # 0.0 and -0.0
+            return False
+    return True
