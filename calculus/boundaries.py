@@ -187,9 +187,9 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
         if visible != inside or axes[: len(inside)] != inside:
             raise refuse(
                 "boundary-spec",
-                f"in_specs[{index}] cuts dim {dim} by ({','.join(wanted)}), and operand {index} is {type}",
+                f"in_specs[{index}] {_cuts(dim, wanted)}, and operand {index} is {type}",
                 because="a shard_map moves nothing: its specs say how the operand is cut already",
-                help=_reshard_first(type, asked, index, outer, manual),
+                help=_reshard_first(type, asked, index, outer, manual) + _closed_over(type, asked),
                 place=place,
             )
         shape.append(_divided(size, outer.size(wanted), type, dim, place))
@@ -202,6 +202,18 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
         type.dtype, tuple(shape), tuple(lists), outer.in_order(varying), type.unreduced, type.reduced, type.kind,
         type.memory,
     )  # fmt: skip
+
+
+def _cuts(dim: int, wanted: Axes) -> str:
+    return f"cuts dim {dim} by ({','.join(wanted)})" if wanted else f"leaves dim {dim} whole"
+
+
+def _closed_over(type: ArrayType, asked: Spec) -> str:
+    """What else helps where a spec says nothing at all, as that of an array that a body closes over."""
+    if any(asked.dims) or asked.unreduced or asked.reduced:
+        return ""
+    own = ", ".join(repr(axes[0]) if len(axes) == 1 else repr(axes) if axes else "None" for axes in type.axes)
+    return f"; what the body closes over enters by a spec that names no axis: pass it as an argument, with P({own})"
 
 
 def _reshard_first(type: ArrayType, asked: Spec, index: int, outer: Mesh, manual: Axes) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from calculus.communication import move, reduce
 from calculus.meshes import Mesh
 from calculus.refusals import Place, refuse
+from calculus.repairs import priced
 from calculus.schemes import Indices, Scheme
 from calculus.types import ArrayType, Axes, Dim, array_type
 from calculus.uses import Use
@@ -246,16 +248,35 @@ def conflict(use: Use, dispute: Dispute | None) -> Exception:
 
 
 def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
-    bare = array_type(type.dtype, type.shape, (*type.axes[:dim], (), *type.axes[dim + 1 :]))
+    bare = recut(type, (*type.axes[:dim], (), *type.axes[dim + 1 :]))
     own = use.primitive.window == "own"
+    there, back = move(type, bare, use.mesh), move(bare, type, use.mesh)
+    price = f"{priced(there)} forward, {priced(back)} backward" if not (type.unreduced or type.reduced) else ""
+    part = _part(use, index, dim, type) if use.primitive.name in _READING and price else ""
     return refuse(
         "whole-dim-sharded",
         f"{use.primitive.name} looks along dim {dim} of operand {index}, {type}, which is sharded",
         because="a window of several elements may lie across two devices' blocks"
         if own and index == (use.scheme.accumulator or 0)
         else "a device that has a block of the dim cannot do its part alone",
-        help=f"reshard it to {bare} first{_APART if own else ''}",
+        help=f"reshard it to {bare} first{f' ({price})' if price else ''}{_APART if own else part}",
         place=Place("operand", index),
+    )
+
+
+_READING: Final = frozenset({"slice", "dynamic_slice", "gather"})
+"""What gives elements of an array as they are."""
+
+
+def _part(use: Use, index: int, dim: int, type: ArrayType) -> str:
+    """The other way to read a part of a cut dim: the device that has it gives it to all."""
+    lists = {factors: axes for factors, axes in zip(use.scheme.operands[index], type.axes, strict=True) if axes}
+    indices = use.scheme.results[use.number]
+    found = array_type(type.dtype, use.scheme.shape(indices), tuple(lists.get(factors, ()) for factors in indices))
+    sums = reduce(found.dtype, found.shape, found.axes, [type.axes[dim]], use.mesh)
+    return (
+        f"; or have the device that holds the part give it to all, as {found} ({priced(sums)} forward, free backward: "
+        "each device keeps what falls into its own block), as x.at[...].get(out_sharding=...) asks"
     )
 
 

@@ -21,12 +21,16 @@ REFERENCE: Final = "0.12.0.1"
 """The release that is spoken of where none is installed."""
 
 WATCHED: Final[Mapping[str, str]] = {
+    "add": "U",
     "cholesky_update": "V",
     "cond": "V",
     "conv_general_dilated": "S",
+    "div": "U",
+    "mul": "U",
     "reshard": "U",
     "reshape": "U",
     "stack": "U",
+    "sub": "U",
 }
 """The primitives of which the ledger knows that they go wrong, and the states without which they do not (empty:
 whatever the states). It stands here too so that most checks need not read the ledger. `index` makes it."""

@@ -77,7 +77,8 @@ class Pattern:
     them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last three). beside: such conditions that hold
     together along another axis. dies: of what goes wrong on devices, whether that ends the process. derivative: whether
     not the call goes wrong, but its derivative, and then an axis of one device is none beside. parameters: of the call,
-    each with a regular expression that is found in what it says.
+    each with a regular expression that is found in what it says. stretched: whether an operand that is pending has
+    another shape than the result.
     """
 
     primitives: frozenset[str] | None = None
@@ -91,6 +92,7 @@ class Pattern:
     dies: bool = False
     derivative: bool = False
     parameters: tuple[tuple[str, re.Pattern[str]], ...] = ()
+    stretched: bool = False
 
     def fits(self, difference: Difference, ran: str | None = None) -> bool:
         """Whether a difference is of this pattern. ran: how a cell that both type alike ran; then `says` means that."""
@@ -103,6 +105,7 @@ class Pattern:
             and (self.codes is None or (refusal is not None and refusal.code in self.codes))
             and (self.target is None or (difference.cell.target is not None) is self.target)
             and (self.says is None or (said is not None and bool(self.says.search(said))))
+            and (not self.stretched or _stretched(difference))
             and self._placed(difference)
             and all(_says(difference.call.equation, name, asked) for name, asked in self.parameters)
         )
@@ -126,6 +129,15 @@ class Pattern:
             and (not self.beside or any(_holds(self.beside, difference, other) for other in others if other != axis))
             for axis in mesh.by_name
         )
+
+
+def _stretched(difference: Difference) -> bool:
+    results = (difference.ours.types or ())[:1]
+    return any(
+        isinstance(one, ArrayType) and isinstance(result, ArrayType) and one.unreduced and one.shape != result.shape
+        for result in results
+        for one in difference.cell.operands
+    )
 
 
 def _says(equation: Equation, name: str, asked: re.Pattern[str]) -> bool:
@@ -251,7 +263,7 @@ def letter(type: Type, axis: str) -> str:
 def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
     """A pattern of cells, of an entry of which `sides` may accept. Raises `BadLedger`, like those below."""
     known = {"primitives", "mode", "accepts", "says", "codes", "target", "along", "beside"}
-    known |= {"dies", "derivative", "parameters"}
+    known |= {"dies", "derivative", "parameters", "stretched"}
     if not cells.keys() <= known:
         raise BadLedger(f"entry {number}: cells have no {', '.join(sorted(cells.keys() - known))}")
     accepts = frozenset(cells.get("accepts", sides))
@@ -270,6 +282,7 @@ def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Patt
         bool(cells.get("dies")),
         bool(cells.get("derivative")),
         tuple((name, re.compile(asked)) for name, asked in cells.get("parameters", {}).items()),
+        bool(cells.get("stretched")),
     )
 
 

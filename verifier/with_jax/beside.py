@@ -14,7 +14,7 @@ from verifier.backward_agreement import Comparison, Side
 from verifier.cells import Refusal
 from verifier.execution.run import Outcome
 from verifier.factories import made_by
-from verifier.findings import FAILS, Finding
+from verifier.findings import FAILS, GRADIENT, Finding
 from verifier.ledger import Entry, ledger
 from verifier.ways import BACKWARD, DIFFERENT, EQUAL, FORWARD, LEDGER, NONE, NOT_RUN, Job, Made, Way, executed, made
 from verifier.with_jax.blocks import difference
@@ -90,7 +90,7 @@ class Beside:
             self._refused(way, one, forward.program, mesh, _said(error))
             return
         if way.ours == NONE:
-            self._judged(way, Side(refusal=Refusal("", way.why)), Side(types=theirs.types))
+            self._judged(way, Side(refusal=Refusal("", way.why)), Side(types=theirs.types), forward.program, mesh)
         elif outcome is None:
             way.jax, way.says = NOT_RUN, f"ours: {way.why}"
         else:
@@ -103,19 +103,25 @@ class Beside:
         elif one.entry:  # it refuses the function, by an entry that its check has found
             self._explained(way, one.entry, f"{refusal.code}: {refusal.message}")
         elif one.way == BACKWARD:
-            self._judged(way, Side(types=()), Side(refusal=refusal))
+            self._judged(way, Side(types=()), Side(refusal=refusal), program, mesh)
         else:
-            finding = Finding(FAILS, f"{refusal.code}: {refusal.message}", program, mesh)
-            self._explained(
-                way, next((entry.number for entry in self.entries if entry.shows(finding)), 0), finding.message
-            )
+            self._failed(way, program, mesh, refusal)
 
-    def _judged(self, way: Way, ours: Side, theirs: Side) -> None:
+    def _failed(self, way: Way, program: Program, mesh: Mesh, refusal: Refusal) -> None:
+        """JAX traces, compiles or runs it not."""
+        finding = Finding(FAILS, f"{refusal.code}: {refusal.message}", program, mesh)
+        number = next((entry.number for entry in self.entries if entry.shows(finding)), 0)
+        self._explained(way, number, finding.message)
+
+    def _judged(self, way: Way, ours: Side, theirs: Side, program: Program, mesh: Mesh) -> None:
         """Of derivatives of which one side has none, or that have other types."""
         comparison = Comparison("", ours, theirs)
         entry = next((entry.number for entry in self.entries if entry.explains(comparison)), 0)
         refusal = theirs.refusal
         said = f"{refusal.code}: {refusal.message}" if refusal else "JAX has a derivative"
+        if refusal and not entry:  # as in a drawn program
+            finding = Finding(GRADIENT, f"JAX refuses: {said}", program, mesh)
+            entry = next((entry.number for entry in self.entries if entry.shows(finding)), 0)
         self._explained(way, entry, said)
 
     @staticmethod
@@ -138,7 +144,8 @@ class Beside:
                 _, again = executed(one, meshes, seed + 1, scale=SMALL)
                 said = _apart(theirs, again, own) if again is not None else said
         except Exception as error:  # noqa: BLE001  # whatever JAX raises is its answer
-            said = "{0.code}: {0.message}".format(_said(error))
+            self._failed(way, one.program, meshes[0] if meshes else Mesh(()), _said(error))
+            return
         way.jax, way.says = (DIFFERENT, said) if said else (EQUAL, "")
 
 

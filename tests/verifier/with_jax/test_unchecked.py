@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import verifier
 from verifier.functions import FunctionReport
+from verifier.known import REFERENCE, installed
 from verifier.with_jax import cotangents, replaced, unchecked
 
 MESH = AbstractMesh((4,), ("X",), axis_types=(AxisType.Explicit,))
@@ -254,3 +255,30 @@ def test_a_window_of_several_rows_is_refused_with_one_that_moves_nothing() -> No
     (refusal,) = report(lambda x: x.at[1:3].set(0.0), array).refusals
     assert (refusal.code, "x.at[jnp.arange(start, stop)]" in refusal.help) == ("whole-dim-sharded", True)
     assert report(lambda x: x.at[jnp.arange(1, 3)].set(0.0), array).communication == []
+
+
+def test_a_row_that_is_read_is_given_by_the_device_that_has_it() -> None:
+    """Case 11: a row f32[3] of f32[4@X,3] is 12 bytes, where the array gathered is 48; the way back moves nothing."""
+    (refusal,) = report(lambda a: a[0], struct(4, 3, spec=P("X", None))).refusals
+    assert refusal.code == "whole-dim-sharded"
+    assert "f32[4,3] first (all-gather over X of 48 bytes forward, free backward)" in refusal.help
+    assert "as f32[1,3] (all-reduce over X of 12 bytes forward, free backward:" in refusal.help
+
+
+def test_what_is_closed_over_and_cut_needs_a_spec() -> None:
+    """Case 27: there is no one type for it inside."""
+
+    def scaled(x: Any, w: Any) -> Any:
+        return mapped(lambda x: x * w.sum())(x)
+
+    (refusal,) = report(scaled, CUT, CUT).refusals
+    assert "in_specs[0] leaves dim 0 whole, and operand 0 is f32[8@X]" in refusal.message
+    assert refusal.help.endswith("pass it as an argument, with P('X')")
+
+
+def test_what_does_not_compile_is_said() -> None:
+    """Case 33: pieces of a sum plus a bias that is a piece, of another shape."""
+    bias = struct(8, spec=P(unreduced={"X"}))
+    found = report(lambda u, b: u + b, struct(2, 8, spec=P(None, None, unreduced={"X"})), bias)
+    assert (found.verdict, [one["entry"] for one in found.known]) == ("ok", [87] if installed() == REFERENCE else [])
+    assert report(lambda u, b: u + b, bias, bias).known == []
