@@ -34,7 +34,8 @@ class Dispute(NamedTuple):
 
 def placed(use: Use) -> tuple[Placed, list[Dispute]]:
     """Each cut factor's list of axes (the first operand's, where they dispute it), and the disputes: returned where a
-    target was asked for, refused elsewhere. A dim that is cut and needed whole is a dispute of its own.
+    target was asked for, refused elsewhere. A dim that is cut and needed whole is a dispute of its own. One element
+    that is cut, along axes of one device, and meets several hands its axes on, where nothing else is cut by them.
 
     Refuses `conflicting-sharding`, `misaligned` and `whole-dim-sharded` (a dispute), `contraction-target` (a contracted
     dim cut on both sides, and no target).
@@ -43,6 +44,7 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
     place: Placed = {}
     owner: dict[int, int] = {}
     disputes: list[Dispute] = []
+    stretched: Placed = {}
     for index, type in enumerate(use.arrays):
         if type is None:
             continue
@@ -52,6 +54,9 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
             factors = scheme.operands[index][dim]
             if len(factors) == 1 and place.get(factors[0]) == axes and factors[0] not in scheme.roles:
                 continue  # cut like an operand before it
+            if not factors and scheme.elementwise and use.mesh.size(axes) == 1:  # one element that meets several
+                stretched.setdefault(dim, axes)
+                continue
             if len(factors) == 1:
                 dealt: list[tuple[int, Axes]] | None = [(factors[0], axes)]
             else:
@@ -85,6 +90,9 @@ def placed(use: Use) -> tuple[Placed, list[Dispute]]:
                         raise conflict(use, disputes[-1])
                 elif role is not None and not use.targeted and scheme.accumulator is None:
                     raise _target_needed(use, place, factor)
+    for factor, axes in stretched.items():
+        if all(set(axes).isdisjoint(others) for others in place.values()):
+            place.setdefault(factor, axes)
     return place, disputes
 
 

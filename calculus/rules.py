@@ -15,7 +15,7 @@ from calculus.judgments import rule
 from calculus.meshes import AxisMode, Mesh
 from calculus.parameters import Spec, spec
 from calculus.placement import conflict, derived_lists, factored, placed, recut, repeated
-from calculus.primitives.declaration import EVERYTHING, Primitive, Site
+from calculus.primitives.declaration import EVERYTHING, INEXACT, Primitive, Site
 from calculus.programs import Literal, Parameters
 from calculus.refusals import Place, refuse
 from calculus.schemes import Scheme, Shape
@@ -326,11 +326,15 @@ def _variation(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
                 continue
             state = type.state(axis)
             if state == "N":
+                moving = type.dtype_class in INEXACT
                 raise refuse(
                     "mixed-variation",
                     f"operand {witness} varies over {axis} and operand {index}, {type}, does not",
-                    because=f"the transpose would have to sum operand {index}'s cotangent over {axis}, unasked",
-                    help=f"cast operand {index} with pvary over {axis}: free here, a psum in the backward pass",
+                    because=f"the transpose would have to sum operand {index}'s cotangent over {axis}, unasked"
+                    if moving
+                    else "what is made of both varies, and along an axis all operands vary, or none does",
+                    help=f"cast operand {index} with pvary over {axis}: free here, "
+                    + ("a psum in the backward pass" if moving else "and it has no cotangent"),
                     place=Place("operand", index),
                 )
             cast = f"reduced_vary_cast over {axis}, free both ways" if state == "R" else f"unreduced_psum over {axis}"

@@ -132,12 +132,8 @@ class Pattern:
 
 
 def _stretched(difference: Difference) -> bool:
-    results = (difference.ours.types or ())[:1]
-    return any(
-        isinstance(one, ArrayType) and isinstance(result, ArrayType) and one.unreduced and one.shape != result.shape
-        for result in results
-        for one in difference.cell.operands
-    )
+    shapes = {result.shape for result in (difference.ours.types or ()) if isinstance(result, ArrayType)}
+    return any(one.unreduced and one.shape not in shapes for one in difference.cell.operands)
 
 
 def _says(equation: Equation, name: str, asked: re.Pattern[str]) -> bool:

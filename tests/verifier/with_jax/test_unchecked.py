@@ -282,3 +282,17 @@ def test_what_does_not_compile_is_said() -> None:
     found = report(lambda u, b: u + b, struct(2, 8, spec=P(None, None, unreduced={"X"})), bias)
     assert (found.verdict, [one["entry"] for one in found.known]) == ("ok", [87] if installed() == REFERENCE else [])
     assert report(lambda u, b: u + b, bias, bias).known == []
+
+
+def test_what_is_sorted_beside_keys_that_vary_is_cast_first() -> None:
+    """Difference 39: the places that `argsort` gives follow each device's own keys, and JAX types them as one array.
+    Where each device's are kept apart nothing is wrong; where they are claimed to be one, something is."""
+    found = report(mapped(jnp.argsort), CUT)
+    assert (found.verdict, str(found.types["result"])) == ("ok", "i32[8@X]")
+    assert "difference 39" in found.notes[0]
+    assert report(mapped(lambda x: x[jnp.argsort(jnp.argsort(x))]), CUT).verdict == "ok"
+    weights = mapped(lambda x: jax.lax.sort_key_val(x, jnp.arange(2.0))[1])
+    assert report(weights, CUT).verdict == "refused"  # their gradient, in JAX, lacks a sum
+    (refusal,) = report(mapped(jnp.argsort, leaving=P()), CUT).refusals
+    assert refusal.code == "mixed-variation"
+    assert refusal.help.endswith("and it has no cotangent")
