@@ -136,12 +136,14 @@ class _Variable:
 
 def _atom(aval: Any, tracer: Any) -> tuple[Any, bool]:
     """An operand of a call: a number, if it is one in the program, or becomes one of another dtype; and whether it is
-    known. What is weakly typed is a number as yet unknown, since calls of JAX's own numpy take theirs as arguments."""
+    known. A scalar that nothing here has made is as yet unknown, since calls of JAX's own numpy take their numbers as
+    arguments: it is judged again where it is known."""
     source = tracer
     while (made := getattr(source, "parent", None)) is not None and made.primitive.name == "convert_element_type":
         (source,) = made.in_tracers
     value = source.get_const() if hasattr(source, "get_const") else None
-    if value is None and aval.shape == () and getattr(source.aval, "weak_type", False):
+    weak = getattr(source.aval, "weak_type", False)
+    if value is None and aval.shape == () and (weak or (made is None and getattr(of_aval(aval), "plain", False))):
         return Literal(np.ones((), aval.dtype)[()], jax.core.ShapedArray((), aval.dtype)), False
     if value is None or isinstance(value, jax.core.Tracer) or np.shape(value):
         return _Variable(aval), True

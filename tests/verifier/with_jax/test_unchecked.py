@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -168,6 +169,9 @@ def test_a_number_is_what_it_is_where_it_is_known() -> None:
     """Case 33: JAX's numpy takes its numbers as arguments. Of pieces, twice is well typed, plus three is not; plus zero
     is."""
     assert report(lambda v: v * 2.0, PIECES).verdict == "ok"
+    assert report(lambda v: v * np.float32(2) / np.sqrt(2.0), PIECES).verdict == "ok"
+    (refusal,) = report(lambda v, s: v * s, PIECES, struct()).refusals
+    assert (refusal.code, "operand 1, y, is s" in refusal.message) == ("transpose-communicates", True)
     assert report(lambda v: v + 0.0, PIECES).verdict == "ok"
     (refusal,) = report(lambda v: v + 3.0, PIECES).refusals
     assert refusal.code == "state"
