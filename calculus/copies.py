@@ -81,7 +81,9 @@ class Copies:
         summand, axes = summands[charge.slot], charge.collective.axes
         found = body.same(summand)
         copied = tuple(axis for axis in axes if axis in found.axes) if found.source != CONSTANT else ()
-        added = () if copied else tuple(axis for axis in axes if body.adds_copies(summand, axis))
+        added = (
+            () if copied else tuple(axis for axis in axes if body.adds_copies(summand, axis, charge.collective.group))
+        )
         if (copied or added) and body.averages(equation, charge.slot, summand, charge.collective.group):
             return Found((), ())
         return Found(copied, added)
@@ -195,15 +197,15 @@ class _Body:
             return Same(_NONE if name == "axis_index" else both.axes.difference(_along(equation)), SUMMED)
         return both if name in TABLE and equation.cell is None else Same(_NONE, both.source)
 
-    def adds_copies(self, summand: Atom, axis: str) -> bool:
+    def adds_copies(self, summand: Atom, axis: str, group: int | None) -> bool:
         """Whether a summand is a part of a sum (of a contraction, a reduction) plus a value that is the same along an
-        axis: that value is added up too."""
+        axis: that value is added up too. What was divided by the number of devices is a share, and adds up to one."""
         parts = copies = False
         waiting = [summand]
         for atom in waiting:  # grows while it is read
             same = self.same(atom)
             if axis in same.axes:
-                copies |= same.source != CONSTANT
+                copies |= same.source != CONSTANT and not self._divided(atom, group)
                 continue
             maker = self._made.get(atom) if isinstance(atom, str) else None
             if maker is None:
@@ -224,16 +226,21 @@ class _Body:
                 return False
         return parts and copies
 
-    def averages(self, equation: Equation, slot: int, summand: Atom, group: int | None) -> bool:
-        """Whether a sum is a mean: its operand was divided by the number of devices, or all that reads it divides."""
-        atom = summand
+    def _divided(self, atom: Atom, group: int | None) -> bool:
+        """Whether a value was divided by the number of devices."""
         while isinstance(atom, str) and (maker := self._made.get(atom)) is not None:
             if _divides(maker, group):
                 return True
             others = [one for one in maker.inputs if not isinstance(one, Literal)]
             if len(others) != 1 or maker.primitive not in (*_LINEAR, "mul", "div", "reduce_sum"):
-                break
+                return False
             atom = others[0]
+        return False
+
+    def averages(self, equation: Equation, slot: int, summand: Atom, group: int | None) -> bool:
+        """Whether a sum is a mean: its operand was divided by the number of devices, or all that reads it divides."""
+        if self._divided(summand, group):
+            return True
         waiting = [equation.binders[slot if slot < len(equation.binders) else 0]]
         if waiting[0] in self._program.outputs:
             return False

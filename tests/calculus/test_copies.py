@@ -153,6 +153,12 @@ def test_a_bias_is_added_to_each_part_of_a_sum(added: str, warned: bool) -> None
     assert [("equal copies of what is added to each: 4 times" in note) for note in found] == [True] * warned
 
 
+@pytest.mark.parametrize("shared", ["div b 4.0:f32[]", "mul b 0.25:f32[]"])
+def test_a_share_of_a_bias_is_added_to_each_part_of_a_sum(shared: str) -> None:
+    """A quarter on each of four devices."""
+    assert noted(CAST, DOT, BIAS, f"c:f32[]{{V:X}} = {shared}", "e:f32[]{V:X} = add d c", *WHOLE) == []
+
+
 def test_a_bias_of_every_example_is_right() -> None:
     """The sum over examples, of which each has the bias once."""
     total = "e:f32[]{V:X} = reduce_sum[axes=(0,) out_sharding=None] t"
