@@ -215,7 +215,19 @@ def _in_their_words(
         named = [_operand(refusal, site, index, attribution, inputs, lines) for index in spoken_of]
         if any(named):
             refusal.message = f"{refusal.message} ({'; '.join(filter(None, named))})"
+        if refusal.code in _OF_STATES:
+            origins = {
+                at: attribution.of_operand(site, at) for at, atom in enumerate(site.inputs) if isinstance(atom, str)
+            }
+            constants = [f"operand {at}" for at, found in origins.items() if found.literal is not None]
+            if constants:
+                said = f"{' and '.join(constants)} {'is a constant' if len(constants) == 1 else 'are constants'}"
+                refusal.help = f"{refusal.help}; {said}, without a gradient: a cast of it sends nothing backward"
     return refusal
+
+
+_OF_STATES: Final = ("state", "transpose-communicates")
+"""Codes of refusals that a cast of an operand repairs."""
 
 
 _FEW: Final = 3

@@ -178,6 +178,12 @@ def test_a_number_is_what_it_is_where_it_is_known() -> None:
     assert "the number 3.0" in refusal.message
 
 
+def test_a_constant_that_is_cast_sends_nothing_backward() -> None:
+    (refusal,) = report(lambda w: jnp.where(w > 0, w, 0.0), struct(4, spec=P(None, reduced={"X"}))).refusals
+    assert refusal.code == "transpose-communicates"
+    assert refusal.help.endswith("operand 1 is a constant, without a gradient: a cast of it sends nothing backward")
+
+
 def test_a_derivative_is_typed_where_jax_has_no_rule() -> None:
     """Case 13: the gradient of a reduced kernel is a pending sum, and free. JAX has a type for neither call."""
 
