@@ -121,3 +121,65 @@ def test_a_file_that_is_wrong_says_where(tmp_path: Path, text: str, named: str) 
     assert found.exit_code == 2
     assert named in found.output
     assert "Traceback" not in found.output
+
+
+LOOKING = """
+from calculus.primitives.declaration import Primitive, same_dtype
+from calculus.primitives.elementwise import aligned
+
+def ours(name, kernel, **more):
+    return Primitive(name, ("x",), "x", aligned, same_dtype, kernel=kernel, **more)
+
+PRIMITIVES = [
+    ours("turned", lambda np, p, x: np.flip(x)),
+    ours("rolled", lambda np, p, x: np.roll(x, 1)),
+    ours("centered", lambda np, p, x: x - np.mean(x)),
+    ours("total", lambda np, p, x: x + np.add.reduce(x)),
+    ours("sliced", lambda np, p, x: np.asarray(x)[::-1]),
+    ours("misdefined", lambda np, p, x: np.roll(x, 1), element=lambda e, call: call.arrays[0](call.digits)),
+]
+"""
+
+
+def test_a_kernel_that_looks_at_other_elements_is_refuted_where_it_is_cut(tmp_path: Path) -> None:
+    """Whatever function it does that by, and also where a definition says that it does not."""
+    path = tmp_path / "looking.py"
+    path.write_text(LOOKING)
+    found = json.loads(prove(path, "--json").output)
+    assert len(found) == 6
+    for one in found:
+        cut = {each["name"].rpartition(".")[2]: each["status"] for each in one["obligations"] if ".cut" in each["name"]}
+        assert cut["cut0"] == "refuted", one["primitive"]
+
+
+ASKING = """
+from calculus.primitives.declaration import Primitive, same_dtype
+from calculus.primitives.elementwise import aligned
+
+def ours(name, kernel):
+    return Primitive(name, ("x",), "x", aligned, same_dtype, kernel=kernel)
+
+PRIMITIVES = [
+    ours("flat", lambda np, p, x: x if x.ndim < 3 else np.cos(x)),
+    ours("shaped", lambda np, p, x: x if x.shape != (64, 64) else np.cos(x)),
+    ours("small", lambda np, p, x: x if x.size < 100 else np.cos(x)),
+    ours("narrow", lambda np, p, x: x if len(x) < 100 else np.cos(x)),
+    ours("even", lambda np, p, x: x if np.shape(x)[-1] % 2 == 0 else np.cos(x)),
+]
+"""
+
+
+def test_of_a_kernel_that_asks_for_shapes_nothing_is_proved_from_its_definition(tmp_path: Path) -> None:
+    """It may do something else at the next size: it was run at one."""
+    path = tmp_path / "asking.py"
+    path.write_text(ASKING)
+    found = json.loads(prove(path, "--json").output)
+    assert {each["status"] for one in found for each in one["obligations"]} == {"from declared properties"}
+
+
+def test_a_kernel_makes_what_is_declared(tmp_path: Path) -> None:
+    path = tmp_path / "compared.py"
+    path.write_text(ASKING.partition("PRIMITIVES")[0] + 'PRIMITIVES = [ours("more", lambda np, p, x: x > 0)]\n')
+    found = prove(path)
+    assert found.exit_code == 2
+    assert "makes bool[4,8] of f32[4,8], and the declaration says f32[4,8]" in found.output

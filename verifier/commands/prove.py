@@ -236,6 +236,7 @@ def _rule(path: Path, as_data: bool) -> int:
         said = [
             {
                 "primitive": one.name,
+                "calls": list(one.calls),
                 "obligations": [
                     {"name": each.obligation.name, "status": each.status, "domain": each.obligation.domain,
                      "milliseconds": each.milliseconds, "objection": each.objection,
@@ -248,7 +249,7 @@ def _rule(path: Path, as_data: bool) -> int:
         ]  # fmt: skip
         say(json.dumps(said, indent=2))
     for one in found if not as_data else []:
-        say(f"{one.name}: {len(one.outcomes)} typings")
+        say(f"{one.name}: {len(one.outcomes)} typings, of {', of '.join(one.calls)}")
         for each in one.outcomes:
             typing = each.obligation.says.partition(" takes ")[2].partition(",")[0]
             say(f"  {each.status}: {typing} ({each.obligation.domain})")

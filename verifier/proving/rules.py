@@ -30,7 +30,7 @@ from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import aligned
 from calculus.programs import Parameters
 from calculus.refusals import Refused
-from calculus.types import ArrayType, array_type
+from calculus.types import SHORT_NAMES, ArrayType, array_type
 from grammar.read import read, read_type
 from verifier.devices import numpy_dtype
 from verifier.kernels import compute
@@ -69,13 +69,14 @@ class _Call(NamedTuple):
 
 class Proven(NamedTuple):
     """What came of one declaration. outcomes: of each typing that it allows. left_out: typings of the runs that read
-    back right every time, and that it does not allow."""
+    back right every time, and that it does not allow. calls: the operands of which all of this is said."""
 
     name: str
     outcomes: tuple[Outcome, ...]
     claims: tuple[Claim, ...]
     left_out: tuple[str, ...]
     can_run: bool
+    calls: tuple[str, ...] = ()
 
 
 def prove_rules(path: Path) -> list[Proven]:
@@ -159,7 +160,7 @@ def _proven(
     samples = {call: _sample(primitive, call, number) for number, call in enumerate(dict.fromkeys(made))}
     for sample in samples.values() if primitive.kernel is not None else ():
         _tried(path, primitive, sample)
-    outcomes = [discharge(one) for sample in samples.values() for one in obligations(sample, primitive)]
+    outcomes = [discharge(one) for sample in samples.values() for one in obligations(sample, primitive, run=True)]
     left_out: list[str] = []
     if primitive.kernel is not None:
         for sample in samples.values():
@@ -168,19 +169,33 @@ def _proven(
         _claim(primitive, samples[call.plain], (*call.operands, result), text, outcomes)
         for call, result, text in claims
     )
-    return Proven(primitive.name, tuple(outcomes), judged, tuple(dict.fromkeys(left_out)), primitive.kernel is not None)
+    said = tuple(dict.fromkeys(" ".join(map(str, call.operands)) for call in samples))
+    runs = primitive.kernel is not None
+    return Proven(primitive.name, tuple(outcomes), judged, tuple(dict.fromkeys(left_out)), runs, said)
 
 
 def _tried(path: Path, primitive: Primitive, sample: Sample) -> None:
-    """Raises `BadRules` where the kernel does not run on a call that the file speaks of. It may fail in any way."""
+    """Raises `BadRules` where the kernel does not run on a call that the file speaks of, or makes something else of it
+    than is declared. It may fail in any way."""
     values = [np.ones([int(str(size)) for size in one.shape], numpy_dtype(one.dtype)) for one in sample.operands]
     try:
-        compute(primitive, sample.site, values)
+        found = compute(primitive, sample.site, values)
     except Exception as error:  # noqa: BLE001  # whatever it raises, it is the file's
         raise BadRules(
             f"{path}: the kernel of {primitive.name} fails on {' '.join(map(str, sample.operands))}: "
             f"{type(error).__name__}: {error}. What a parameter is that is printed with a point, float() reads"
         ) from None
+    scheme = primitive.scheme(sample.site)
+    said = [
+        array_type(dtype, scheme.shape(indices))
+        for dtype, indices in zip(primitive.dtypes(sample.site), scheme.results, strict=True)
+    ]
+    made = [array_type(SHORT_NAMES.get(one.dtype.name, "?"), one.shape) for one in found]
+    if [(one.dtype_class, one.shape) for one in made] != [(one.dtype_class, one.shape) for one in said]:
+        raise BadRules(
+            f"{path}: the kernel of {primitive.name} makes {', '.join(map(str, made))} of "
+            f"{' '.join(map(str, sample.operands))}, and the declaration says {', '.join(map(str, said))}"
+        )
 
 
 def _sample(primitive: Primitive, call: _Call, number: int) -> Sample:

@@ -224,8 +224,9 @@ def _piece(here: Setting, position: int, which: str, kind: str) -> Array:
     return Array(read, one.factors, one.indices, one.of_factor)
 
 
-def obligations(sample: Sample, primitive: Primitive | None = None) -> list[Obligation]:
-    """Every judgment of a sample call that Local allows. What rests on declared properties is run as well."""
+def obligations(sample: Sample, primitive: Primitive | None = None, run: bool = False) -> list[Obligation]:
+    """Every judgment of a sample call that Local allows. What rests on declared properties is run as well; with `run`,
+    all: where nobody has held the definition against the kernel."""
     primitive = primitive or TABLE[sample.primitive]
     found = []
     results = len(primitive.scheme(sample.site).results)
@@ -238,11 +239,13 @@ def obligations(sample: Sample, primitive: Primitive | None = None) -> list[Obli
                 f"{sample.primitive} takes {judgment}, and reads back right",
                 cells=judgment.cells,
             )
-            found.append(judged(one, primitive, sample, number, judgment))
+            found.append(judged(one, primitive, sample, number, judgment, run))
     return found
 
 
-def judged(one: Obligation, primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> Obligation:
+def judged(
+    one: Obligation, primitive: Primitive, sample: Sample, number: int, judgment: Judgment, run: bool = False
+) -> Obligation:
     """An obligation that is to show that a judgment is Local: with its queries, and on what they rest."""
     one = replace(one, blocks=partial(of_judgment, primitive, sample, number, judgment))
     try:
@@ -250,7 +253,7 @@ def judged(one: Obligation, primitive: Primitive, sample: Sample, number: int, j
     except (IllSorted, TypeError, KeyError) as error:
         return replace(one, check=partial(_ill_sorted, str(error)))
     check = None
-    if made.basis == PROPERTIES and runs(sample):
+    if (run or made.basis == PROPERTIES) and runs(sample):
         check = partial(objection, primitive, sample, number, judgment)
     return replace(
         one, queries=partial(_queries, made), basis=made.basis, domain=made.domain, uses=made.uses, check=check

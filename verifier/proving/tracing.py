@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from calculus.primitives.declaration import Primitive, Site
 from calculus.types import DTYPES, SHORT_NAMES, dtype_class
 from verifier.kernels import plain
 from verifier.proving import extended
-from verifier.proving.terms import Pair, Terms, Value, key_of
+from verifier.proving.terms import NeedsExtended, Pair, Terms, Value, key_of
 from verifier.solver import And, If, Not, Or, ToInteger, ToNumber, number
 
 
@@ -45,11 +47,20 @@ class _Kind(NamedTuple):
         return DTYPES[self.short][0]
 
 
-class Element:
-    """One element, as a kernel sees it: a scalar. looked: the unknown functions that it is made by."""
+class _Shape:
+    """The shape of an array of which one element is seen: it is handed on, and says nothing."""
 
-    shape: tuple[int, ...] = ()
-    ndim = 0
+    def _unknown(self, *_: object) -> Any:
+        raise Untraceable
+
+    __eq__ = __ne__ = __len__ = __iter__ = __getitem__ = __bool__ = __contains__ = __add__ = __getattr__ = _unknown
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Element:
+    """One element, as a kernel sees it, whatever the array is. looked: the unknown functions that it is made by."""
+
+    shape: Final = _Shape()
 
     def __init__(self, terms: Terms, value: Value, short: str, looked: list[str]) -> None:
         self.terms, self.value, self.short, self.looked = terms, value, short, looked
@@ -274,10 +285,18 @@ class _Functions:
         self.first = first
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_") or name in ("vectorize", "frexp", "iinfo", "finfo", "dtype", "errstate"):
-            raise Untraceable
+        """Some function of numbers: only what numpy itself calls element by element, with one result."""
+        found = getattr(np, name, None)
+        if not isinstance(found, np.ufunc) or found.signature is not None or found.nout != 1:
+            raise Untraceable  # it may look at other elements, as a sort does
         short = "bool" if name.startswith("is") else ""
-        return lambda x, *others: self.lift(x).made(name, *others, short=short)
+
+        def made(x: Any, *others: Any, **how: Any) -> Element:
+            if how or len(others) != found.nin - 1:
+                raise Untraceable
+            return self.lift(x).made(name, *others, short=short)
+
+        return made
 
     def lift(self, x: Any) -> Element:
         return self.first.lift(x)
@@ -364,6 +383,9 @@ class _Functions:
 
         return self._rounded(x, above, "ceil")
 
+    def round(self, x: Element) -> Element:
+        return x.made("round")
+
     def _rounded(self, x: Element, by: Callable[[Any], Any], name: str) -> Element:
         if dtype_class(x.short) != "f":
             return x.made(name)
@@ -437,7 +459,12 @@ def _made(
     if key not in _MADE:
         looked: list[str] = []
         elements = [Element(terms, value, short, looked) for value, short in zip(values, shorts, strict=True)]
-        made = kernel(_Functions(elements[0]), plain(site.parameters), *elements)
+        try:
+            made = kernel(_Functions(elements[0]), plain(site.parameters), *elements)
+        except (NeedsExtended, Untraceable):
+            raise
+        except Exception as error:  # it asks an element for what only arrays have
+            raise Untraceable from error
         if len(_MADE) >= _MOST:
             del _MADE[next(iter(_MADE))]
         _MADE[key] = made, tuple(looked)
