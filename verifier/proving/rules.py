@@ -18,6 +18,7 @@ import itertools
 import re
 import runpy
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from calculus.meshes import Axis, Mesh
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.primitives.elementwise import aligned
-from calculus.programs import Parameters
+from calculus.programs import NO_PARAMETERS, Parameters
 from calculus.refusals import Refused
 from calculus.types import SHORT_NAMES, ArrayType, array_type
 from grammar.read import read, read_type
@@ -121,18 +122,24 @@ def _parsed(path: Path, text: str) -> tuple[str, _Call, ArrayType, str]:
 
 def _call(path: Path, text: str) -> _Call:
     """`[axis=1] f32[4,8] f32[8]`: the parameters as JAX prints them, if there are any, and the operands' types."""
-    text, parameters = text.strip(), Parameters(())
+    text, parameters = text.strip(), NO_PARAMETERS
     if text.startswith("["):
         depths = itertools.accumulate((letter in "[({") - (letter in "])}") for letter in text)
         end = next((at for at, depth in enumerate(depths, 1) if not depth), len(text))
         said, text = text[:end], text[end:]
         try:
-            (equation,) = read(f"{{ lambda ; . let y:f32[] = p{said} in (y,) }}").program.equations
+            parameters = _parameters(said)
         except (Refused, ValueError) as error:
             why = error.refusal.message if isinstance(error, Refused) else "they are not of one call"
             raise BadRules(f"{path}: {said!r} are no parameters: {why}") from None
-        parameters = equation.parameters
     return _Call(tuple(_type(path, word) for word in text.split()), parameters)
+
+
+@cache
+def _parameters(text: str) -> Parameters:
+    """Those of one text are one object, so that calls with them are one call."""
+    (equation,) = read(f"{{ lambda ; . let y:f32[] = p{text} in (y,) }}").program.equations
+    return equation.parameters
 
 
 def _type(path: Path, text: str) -> ArrayType:
