@@ -19,6 +19,7 @@ from calculus.naming import tidy
 from calculus.programs import Document, Program
 from calculus.refusals import Refused
 from calculus.typed import typed
+from calculus.types import Axes
 from verifier.advising.cells import Cells
 from verifier.advising.network import Network
 from verifier.advising.rewriting import Rewritten, rewritten
@@ -26,7 +27,7 @@ from verifier.advising.taken import Refusal, Taken
 from verifier.advising.transposes import bound
 
 SECONDS: Final = 12.0
-"""How long the solver may think about one axis."""
+"""How long the solver may think about one axis, or several at once."""
 
 LEAST: Final = 0.005
 """The least share of the price that is worth to be written for."""
@@ -55,7 +56,7 @@ class Price:
 @dataclass(slots=True)
 class Advice:
     """before, after: the programs, and their prices. steps: what was
-    rewritten for each axis. expected: the price that the solver saw, for each. refused: the cells that would make it
+    rewritten along which axes. expected: the price that the solver saw, for each. refused: the cells that would make it
     cheaper, and that somebody else does not take. ideal: the wire bytes that it could have with those. proved: whether
     the solver is done, so that nothing is cheaper among what it was asked about."""
 
@@ -64,7 +65,7 @@ class Advice:
     before: Price
     after: Price
     wrt: tuple[int, ...]
-    steps: list[tuple[str, Rewritten]] = field(default_factory=list)
+    steps: list[tuple[Axes, Rewritten]] = field(default_factory=list)
     expected: list[float] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     ideal: float | None = None
@@ -116,11 +117,12 @@ def advise(
     transposed: Callable[[int], bool] = lambda line: False, seconds: float = SECONDS,
     show: Callable[[str], None] = lambda what: None,
 ) -> Advice:  # fmt: skip
-    """A cheaper program, one axis after the other. wrt: the inputs (constants aside) that it is differentiated in; none
-    where the program is a whole step. axes: those to change; by default all that are explicit. taken: who else has a
-    say. plain: whether only inputs, accumulators and results get other types, and all else those that follow. cut: see
-    `Network`. transposed: which lines hold what JAX made of others. Raises `Refused` for a program that is not well
-    typed, `WithoutPrice`, `network.TooLarge`, and what the solver raises."""
+    """A cheaper program, along axes that are summed over together, then along one after the other. wrt: the inputs
+    (constants aside) that it is differentiated in; none where the program is a whole step. axes: those to change; by
+    default all that are explicit. taken: who else has a say. plain: whether only inputs, accumulators and results get
+    other types, and all else those that follow. cut: see `Network`. transposed: which lines hold what JAX made of
+    others. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the
+    solver raises."""
     checker = Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -130,10 +132,19 @@ def advise(
     before = priced(program, meshes, wrt)
     found = Advice(program, program, before, before, tuple(wrt))
     wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
-    for axis in wanted:
-        if any(axis in one.collective.axes for one in found.after.charges):
-            _along(found, axis, meshes, taken, plain, cut, transposed, seconds, show)
+    for those in (*_together(before.charges, wanted), *((axis,) for axis in wanted)):
+        if all(any(axis in one.collective.axes for one in found.after.charges) for axis in those):
+            _along(found, those, meshes, taken, plain, cut, transposed, seconds, show)
     return found
+
+
+def _together(every: Sequence[Charge], wanted: Sequence[str]) -> list[Axes]:
+    """The axes, several at once, that one equation communicates over: a batch that is cut along both."""
+    over: dict[int, set[str]] = {}
+    for one in every:
+        over.setdefault(id(one.equation), set()).update(one.collective.axes)
+    found = dict.fromkeys(tuple(axis for axis in wanted if axis in axes) for axes in over.values())
+    return sorted((axes for axes in found if len(axes) > 1), key=len, reverse=True)
 
 
 def further(first: Advice, then: Advice) -> Advice:
@@ -148,12 +159,13 @@ def further(first: Advice, then: Advice) -> Advice:
 
 
 def _along(
-    found: Advice, axis: str, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool,
+    found: Advice, axes: Axes, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool,
     transposed: Callable[[int], bool], seconds: float,
     show: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Change a program along one axis, if that saves anything."""
-    cells = Cells(Checker(meshes), axis)
+    """Change a program along one axis, or several at once, if that saves anything."""
+    cells = Cells(Checker(meshes), axes)
+    axis = ", ".join(axes)
     ideal: float | None = None
     unwanted: dict[str, Refusal] = {}
     enough = found.after.wire * (1 - LEAST)
@@ -180,7 +192,7 @@ def _along(
                 cells.refused |= refused.keys()
                 continue
         found.changed, found.after = made.program, price
-        found.steps.append((axis, made))
+        found.steps.append((axes, made))
         found.expected.append(sum(one * value for one, value in zip(network.model.prices, values, strict=True)))
         break
     found.refused += unwanted.values()

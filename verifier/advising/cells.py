@@ -20,9 +20,9 @@ from calculus.primitives import TABLE
 from calculus.programs import NO_PARAMETERS, Atom, Equation, Literal, Parameters, Program
 from calculus.refusals import Refused
 from calculus.rules import Typing
-from calculus.types import ArrayType, Type, array_type, same
+from calculus.types import ArrayType, Axes, Type, array_type, same
 from calculus.uses import Operand
-from verifier.advising.choices import choices, moving, sent
+from verifier.advising.choices import choices, moving, sent, state
 
 CHANGED: Final = 2
 """How much a result that is asked for otherwise weighs, where prices tie; a cast weighs 1."""
@@ -62,14 +62,14 @@ class Cell(NamedTuple):
 
 
 class Cells:
-    """The cells of equations along one axis. refused: those that somebody else (a release of JAX) does not take,
-    and casts, by both types."""
+    """The cells of equations along one axis, or several at once. refused: those that somebody else (a release of JAX)
+    does not take, and casts, by both types."""
 
-    def __init__(self, checker: Checker, axis: str) -> None:
+    def __init__(self, checker: Checker, axes: Axes) -> None:
         self.checker = checker
         self.scope: Scope = checker.scope
         self.mesh = checker.scope.mesh
-        self.axis = axis
+        self.axes = axes
         self.refused: set[Hashable] = set()
         self._bench = Workbench(Checker(checker.scope.meshes))
         self._choices: dict[tuple[Type | None, bool], Kinds] = {}
@@ -80,7 +80,7 @@ class Cells:
         """The types that a value of this type may have."""
         found = self._choices.get((type, cut))
         if found is None:
-            found = self._choices[type, cut] = choices(type, self.axis, self.mesh, cut)
+            found = self._choices[type, cut] = choices(type, self.axes, self.mesh, cut)
         return found
 
     def of(
@@ -145,9 +145,9 @@ class Cells:
         """The cell in which a reduced operand of an elementwise equation that lacks some of the dims of its result is
         broadcast, and then cut as the result is: free, and so is the transpose (seed A40)."""
         (result,) = results if len(results) == 1 else (None,)
-        if not isinstance(result, ArrayType) or result.state(self.axis) != "S" or equation.primitive in BROADCASTING:
+        if not isinstance(result, ArrayType) or state(result, self.axes) != "S" or equation.primitive in BROADCASTING:
             return
-        wide = tuple(wider(one, result, self.axis) for one in operands)
+        wide = tuple(wider(one, result, self.axes) for one in operands)
         if not any(wide):
             return
         program, wrt = alone(equation, operands, equation.parameters, results, active, wide)
@@ -230,9 +230,9 @@ def _combinations(
         yield [by_kind[one, tuple(several)] for one, several in zip(operands, own, strict=True)]
 
 
-def wider(operand: Operand, result: ArrayType, axis: str) -> Wide | None:
-    """What becomes of a reduced operand; `None` where it has the result's shape, or is not reduced along the axis."""
-    if not isinstance(operand, ArrayType) or operand.shape == result.shape or axis not in operand.reduced:
+def wider(operand: Operand, result: ArrayType, axes: Axes) -> Wide | None:
+    """What becomes of a reduced operand; `None` where it has the result's shape, or is not reduced along the axes."""
+    if not isinstance(operand, ArrayType) or operand.shape == result.shape or not {*axes} <= {*operand.reduced}:
         return None
     if operand.rank not in (0, result.rank):
         return None

@@ -1,4 +1,4 @@
-"""The types that a value may have instead of its own, along one mesh axis."""
+"""The types that a value may have instead of its own, along one mesh axis, or along several at once."""
 
 from __future__ import annotations
 
@@ -9,30 +9,43 @@ from calculus.communication import Collective, move
 from calculus.cotangents import cotangent
 from calculus.meshes import Mesh
 from calculus.repairs import restated
-from calculus.types import ArrayType, Type, array_type
+from calculus.types import ArrayType, Axes, Type, array_type
 
 CASTS: Final = ("N", "R", "U")
 
 
-def choices(type: Type | None, axis: str, mesh: Mesh, cut: bool) -> tuple[Type | None, ...]:
-    """The types that a value of this type may have, its own first. What is cut along the axis stays as it is cut: no
-    device may come to hold more. What is not may be replicated, reduced, unreduced (kind sum), or, where `cut`, cut on
-    a dim, after the axes that cut it already. Numbers that have no cotangent, and what is pending by another monoid,
-    stay."""
+def choices(type: Type | None, axes: Axes, mesh: Mesh, cut: bool) -> tuple[Type | None, ...]:
+    """The types that a value of this type may have, its own first, in one state along all these axes. What is cut along
+    them, or in several states, stays as it is: no device may come to hold more. What is not may be replicated, reduced,
+    unreduced (kind sum), or, where `cut`, cut on a dim, after the axes that cut it already. Numbers that have no
+    cotangent, and what is pending by another monoid, stay."""
     if not isinstance(type, ArrayType) or type.dtype_class not in "fc" or type.varying or type.memory:
         return (type,)
-    if type.state(axis) not in CASTS or type.kind != "sum":
+    own = state(type, axes)
+    if own not in CASTS or type.kind != "sum":
         return (type,)
-    found = [type, *(restated(type, axis, state) for state in CASTS if state != type.state(axis))]
-    bare = restated(type, axis, "N")
+    found = [type, *(_restated(type, axes, other) for other in CASTS if other != own)]
+    bare = _restated(type, axes, "N")
     for dim, size in enumerate(bare.shape if cut else ()):
-        lists = (*bare.axes[:dim], (*bare.axes[dim], axis), *bare.axes[dim + 1 :])
+        lists = (*bare.axes[:dim], (*bare.axes[dim], *axes), *bare.axes[dim + 1 :])
         parts = mesh.size(lists[dim])
         if isinstance(size, int) and parts is not None and size and size % parts == 0:
             found.append(
                 array_type(bare.dtype, bare.shape, lists, (), bare.unreduced, bare.reduced, bare.kind, bare.memory)
             )
     return tuple(dict.fromkeys(found))
+
+
+def state(type: object, axes: Axes) -> str:
+    """The state that an array has along all these axes; nothing where it has several."""
+    states = {type.state(axis) for axis in axes} if isinstance(type, ArrayType) else set()
+    return states.pop() if len(states) == 1 else ""
+
+
+def _restated(type: ArrayType, axes: Axes, state: str) -> ArrayType:
+    for axis in axes:
+        type = restated(type, axis, state)
+    return type
 
 
 def moving(source: Type | None, target: Type | None, mesh: Mesh, active: bool) -> float:

@@ -15,6 +15,7 @@ from calculus.programs import Program, bodies
 from calculus.refusals import Refused
 from calculus.typed import typed
 from calculus.types import ArrayType
+from verifier.advising.microbatches import fewer
 from verifier.advising.resizing import resized
 
 if TYPE_CHECKING:
@@ -24,23 +25,33 @@ MOST_ELEMENTS: Final = 1 << 20
 """The largest array of a program that is run."""
 
 
+FEW: Final = 2
+"""So many microbatches are run."""
+MOST_DEVICES: Final = 16
+"""The most modelled devices, where the mesh cannot be made smaller."""
+
+
 class NotRun(Exception):
     """The programs cannot be run here. The message says why."""
 
 
 class Original:
     """The program that was handed in, run once. axes: those along which it is to be compared: of the others there is
-    one device, since no verdict depends on the size of an axis. compiled: how many collectives XLA
-    makes of it, once that is known."""
+    one device, since no verdict depends on the size of an axis. microbatches: how often it was repeated; a few of them
+    are run. compiled: how many collectives XLA makes of it, and whether those are the priced ones, once that is
+    known."""
 
     def __init__(
-        self, program: Program, meshes: Sequence[Mesh], wrt: Sequence[int], axes: Iterable[str], seed: int = 0
+        self, program: Program, meshes: Sequence[Mesh], wrt: Sequence[int], axes: Iterable[str], seed: int = 0,
+        microbatches: int = 1,
     ) -> None:  # fmt: skip
         self.program = program
         self.meshes = tuple(_few(mesh, set(axes)) for mesh in meshes)
+        self._handed = tuple(meshes)
         self.wrt = tuple(wrt)
         self.seed = seed
-        self.compiled = ""
+        self.compiled: tuple[str, bool] | None = None
+        self._microbatches = microbatches
         self._found: Outcome | None = None
 
     def difference(self, other: Program) -> str:
@@ -64,13 +75,21 @@ class Original:
             largest = max(map(_elements, _types(self.program)), default=0)
             if largest > MOST_ELEMENTS:
                 raise NotRun(f"an array of {largest:,} elements is too large to be run here")
-            self._found = self._ran(self.program, None)
+            try:
+                self._found = self._ran(self.program, None)
+            except Refused:  # a body of code for each device has its blocks' shapes written down
+                if prod(axis.size or 1 for mesh in self._handed for axis in mesh.axes) > MOST_DEVICES:
+                    raise
+                self.meshes = self._handed
+                self._found = self._ran(self.program, None)
         return self._found
 
     def _ran(self, program: Program, beside: Outcome | None) -> Outcome:
         from verifier.execution.run import run
 
         sizes = {axis.name: axis.size for mesh in self.meshes for axis in mesh.axes}
+        if self._microbatches > FEW:
+            program = fewer(program, self._microbatches, FEW, self.wrt)
         whole = _whole(resized(program, sizes), self.meshes, self.wrt)
         given = [] if beside is None else [shown.value for shown in beside.inputs]
         found = run(whole, self.meshes, self.seed, dict(zip((*whole.constants, *whole.inputs), given, strict=False)))

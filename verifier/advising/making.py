@@ -9,14 +9,14 @@ from typing import Final
 from calculus.loops import slice_type
 from calculus.programs import Program
 from calculus.types import ArrayType
-from verifier.advising.advice import advise, further, priced
+from verifier.advising.advice import Price, advise, further, priced
 from verifier.advising.choices import moving
 from verifier.advising.equality import NotRun, Original
 from verifier.advising.proposals import Checks, Proposal
 from verifier.advising.subjects import Again, Subject
 from verifier.advising.taken import Taken
 
-SECONDS: Final = 25.0
+SECONDS: Final = 18.0
 """How long is thought about one program, by the clock: what is found until then is what is proposed."""
 
 
@@ -52,8 +52,8 @@ def propose(
                 show=show,
             )
             best = further(best, more)
-    changed = [axis for axis, _ in best.steps]
-    original = Original(best.program, subject.meshes, subject.wrt, changed)
+    changed = [axis for axes, _ in best.steps for axis in axes]
+    original = Original(best.program, subject.meshes, subject.wrt, changed, microbatches=subject.microbatches)
     found = Proposal(subject, plain if plain.after.wire <= best.after.wire else best)
     if found.advice is best and plain.better:
         found.plain = Proposal(subject, plain)
@@ -131,13 +131,16 @@ def _compiled(found: Proposal, original: Original) -> str:
 
     subject, advice = found.subject, found.advice
 
-    def one(program: Program) -> str:
+    def one(program: Program, price: Price) -> tuple[str, bool]:
         seen = compiled(subject.name, program, subject.meshes[0], subject.results(program), advice.wrt)
         runs = made_by(seen)
-        return f"{runs:,}" if not seen.unexplained else f"{runs:,} ({seen.unexplained} of them unexplained)"
+        said = f"{runs:,}" if not seen.unexplained else f"{runs:,} ({seen.unexplained} of them unexplained)"
+        return said, runs == price.runs and not seen.unexplained
 
     try:
-        original.compiled = original.compiled or one(advice.program)
-        return f"compiled by XLA for CPU: {original.compiled} collectives before, {one(advice.changed)} after"
+        original.compiled = original.compiled or one(advice.program, advice.before)
+        (before, alike), (after, also) = original.compiled, one(advice.changed, advice.after)
+        same = "as priced" if alike and also else f"NOT {advice.before.runs:,} and {advice.after.runs:,}, as priced"
+        return f"compiled by XLA for CPU: {before} collectives before, {after} after, {same}"
     except (NotCompiled, NoCompiler, Unwritten) as error:
         return f"not compiled: {error}"

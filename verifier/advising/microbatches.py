@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calculus.building import fresh
-from calculus.loops import stacked
+from calculus.loops import slice_type, stacked
 from calculus.programs import Equation, Literal, Parameters, Program
+from calculus.types import Type
 
 
 def repeated(program: Program, count: int, wrt: Sequence[int]) -> Program:
@@ -42,3 +43,39 @@ def repeated(program: Program, count: int, wrt: Sequence[int]) -> Program:
         program.constants, program.constant_types, program.inputs, outer, (loop,), binders, None,
         program.line,
     )  # fmt: skip
+
+
+def fewer(program: Program, count: int, less: int, wrt: Sequence[int]) -> Program:
+    """A program that was repeated, with less rounds; itself where more than the loop, and casts around it, depend on
+    how many there are. That it computes the same as another does not depend on that."""
+    long = {name for index, name in enumerate(program.inputs) if index not in wrt}
+    equations: list[Equation] = []
+    for one in program.equations:
+        if long.isdisjoint(one.inputs):
+            equations.append(one)
+            continue
+        rows, types = one.parameters, one.types
+        if one.primitive == "scan" and rows.get("length") == count:
+            carried = rows["num_carry"]
+            assert isinstance(carried, int)
+            rows = Parameters(tuple((name, less if name == "length" else value) for name, value in rows.items_in_order))
+            types = (*types[:carried], *(_of(type, less) for type in types[carried:]))
+            long.update(one.binders[carried:])
+        elif one.primitive == "reshard":
+            types = tuple(_of(type, less) for type in types)
+            long.update(one.binders)
+        else:
+            return program
+        equations.append(Equation(one.primitive, rows, one.inputs, one.binders, types, one.line, one.comment, one.cell))
+    inputs = tuple(
+        _of(type, less) if name in long else type
+        for name, type in zip(program.inputs, program.input_types, strict=True)
+    )
+    return Program(
+        program.constants, program.constant_types, program.inputs, inputs, tuple(equations), program.outputs,
+        program.effects, program.line,
+    )  # fmt: skip
+
+
+def _of(type: Type | None, count: int) -> Type | None:
+    return stacked(slice_type(type), count)

@@ -21,7 +21,7 @@ from calculus.programs import Atom, Equation, Literal, Program, Value
 from calculus.types import ArrayType, Type
 from calculus.uses import Operand
 from verifier.advising.cells import Cell, Cells, Kinds, same_types
-from verifier.advising.choices import moving
+from verifier.advising.choices import moving, state
 from verifier.advising.solving import Model
 from verifier.advising.tangents import REMADE, Flow, alive, body_of, branches_of
 
@@ -342,7 +342,7 @@ class Network:
         return step
 
     def beside(self, program: Program) -> frozenset[str]:
-        """The names of a body that stand in an equation beside one that is cut along the axis."""
+        """The names of a body that stand in an equation beside one that is cut along the axes."""
         found = self._beside.get(id(program))
         if found is None:
             types: dict[Atom, Type | None] = dict(
@@ -358,7 +358,7 @@ class Network:
         return found
 
     def _is_cut(self, type: Type | None) -> bool:
-        return isinstance(type, ArrayType) and type.state(self.cells.axis) == "S"
+        return state(type, self.cells.axes) == "S"
 
 
 def steps(room: Room) -> Iterator[Step]:

@@ -14,6 +14,7 @@ from calculus.types import ArrayType, Type
 from verifier.advising.advice import Advice, Price
 from verifier.advising.rewriting import Asked, Cast, Widened
 from verifier.advising.subjects import Subject
+from verifier.advising.tangents import closed
 from verifier.explaining.entries import plain
 from verifier.report import count
 
@@ -61,8 +62,8 @@ class Proposal:
     def casts(self) -> list[tuple[str, Cast]]:
         """The casts to write, those of inputs that have another spec aside: along which axis, and which."""
         return [
-            (axis, cast)
-            for axis, made in self.advice.steps
+            (",".join(axes), cast)
+            for axes, made in self.advice.steps
             for cast in made.casts
             if not (cast.first and made.inputs.get(cast.name) is cast.target)
         ]
@@ -70,12 +71,12 @@ class Proposal:
     @property
     def asked(self) -> list[tuple[str, Asked]]:
         """The results that are to be asked for otherwise."""
-        return [(axis, one) for axis, made in self.advice.steps for one in made.asked]
+        return [(",".join(axes), one) for axes, made in self.advice.steps for one in made.asked]
 
     @property
     def widened(self) -> list[tuple[str, Widened]]:
         """The equations whose operands are broadcast first."""
-        return [(axis, one) for axis, made in self.advice.steps for one in made.widened]
+        return [(",".join(axes), one) for axes, made in self.advice.steps for one in made.widened]
 
     def label(self, cast: Cast) -> str:
         """What a value that is cast is called: by its path, its name in the text, or by what uses it."""
@@ -95,6 +96,7 @@ class Proposal:
             yield f"{name}: nothing cheaper found · {_cost(before)}, {pass_}"
             yield from self._refused()
             yield from _table("it communicates", before, self.subject)
+            yield from _closed(before, self.subject)
             return
         if self.plain is not None:
             yield from self.plain.lines()
@@ -116,6 +118,7 @@ class Proposal:
         yield from _table("before", before, self.subject)
         yield from _table("after", after, self.subject)
         yield from _each(after, self.subject)
+        yield from _closed(after, self.subject)
         if not advice.proved:
             yield "  the solver had no time left: there may be something cheaper (--axes asks about fewer)"
         yield f"  checked: typed again, and priced{' with the backward pass that is derived' if advice.wrt else ''}"
@@ -302,6 +305,20 @@ def _each(price: Price, subject: Subject) -> Iterator[str]:
         sent = sum(float(one.collective.wire or 0) * (one.times or 1) / many for one in left)
         rest = f"{count(runs, 'collective')}, {_bytes(sent)} on the wire per device" if left else "nothing"
         yield f"    in each of the {many} microbatches: {rest}"
+
+
+def _closed(price: Price, subject: Subject) -> Iterator[str]:
+    """What stands where nothing is changed."""
+    found: dict[tuple[str, str], list[Charge]] = {}
+    for one in price.charges:
+        primitive = closed(one.sites)
+        if primitive:
+            found.setdefault((primitive, subject.where(one.equation.line)), []).append(one)
+    for (primitive, where), those in found.items():
+        sent = sum(float(one.collective.wire or 0) * (one.times or 1) for one in those)
+        runs = count(sum(one.times or 1 for one in those), "collective")
+        left = f"{runs}, {_bytes(sent)} on the wire, as before"
+        yield f"  not looked into: the body of {primitive}, {where}: {left}"
 
 
 def _key(charge: Charge, subject: Subject) -> tuple[str, str, str, str]:

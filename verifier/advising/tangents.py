@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from calculus.checking import Checked
 from calculus.effects import EFFECTFUL
 from calculus.linearization import differentiable
 from calculus.loops import scan_parts
@@ -72,6 +73,16 @@ def body_of(equation: Equation) -> Program | None:
     if None in found[0].input_types:
         return None
     return found[0]
+
+
+def closed(sites: Sequence[tuple[Checked, int]]) -> str:
+    """The outermost equation on the way to a collective whose body is not gone into, by its primitive: inside of it
+    nothing is changed. Nothing where there is none."""
+    for body, at in sites:
+        one = body.program.equations[at]
+        if one.primitive not in ("scan", "cond") and any(bodies(one.parameters)) and body_of(one) is None:
+            return one.primitive
+    return ""
 
 
 def branches_of(equation: Equation) -> list[Program]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from calculus.cotangents import cotangent_state
-from calculus.types import ArrayType
-from verifier.advising.choices import CASTS
+from calculus.types import ArrayType, Axes
+from verifier.advising.choices import CASTS, state
 from verifier.advising.network import Network, Node, Room, Step, steps
 from verifier.advising.solving import Model
 
@@ -31,7 +31,7 @@ def bound(network: Network, transposed: Callable[[int], bool] = lambda line: Fal
     to have another type than the one that follows where JAX made the equation, by transposing, and anywhere if the
     network is plain. transposed: whether it has made what stands on a line."""
     for pair in transposes(network):
-        _bind(network.model, network.cells.axis, pair)
+        _bind(network.model, network.cells.axes, pair)
     for step in steps(network.root):
         plain = network.plain and step.equation.primitive != "reshard"
         if not step.follows and (plain or transposed(step.equation.line)):
@@ -40,25 +40,21 @@ def bound(network: Network, transposed: Callable[[int], bool] = lambda line: Fal
                     network.model.row({one: 1.0}, 0.0, 0.0)
 
 
-def _bind(model: Model, axis: str, pair: Transpose) -> None:
+def _bind(model: Model, axes: Axes, pair: Transpose) -> None:
     """One row for each state of the operand: it is used so, exactly if the gradient is in the cotangent state. What the
     program that was handed in does not keep to is no transpose of JAX's, and stays out."""
     operand, result = pair.forward.operands[pair.operand], pair.backward.results[0]
-    for state in CASTS:
-        wanted = cotangent_state(state)
-        if (_state(operand and operand.type, axis) == state) != (_state(result.type, axis) == wanted):
+    for used in CASTS:
+        wanted = cotangent_state(used)
+        if (state(operand and operand.type, axes) == used) != (state(result.type, axes) == wanted):
             continue
-        row = {one: 1.0 for cell, one in pair.forward.cells if _state(cell.operands[pair.operand], axis) == state}
-        row |= {one: -1.0 for cell, one in pair.backward.cells if _state(cell.results[0], axis) == wanted}
+        row = {one: 1.0 for cell, one in pair.forward.cells if state(cell.operands[pair.operand], axes) == used}
+        row |= {one: -1.0 for cell, one in pair.backward.cells if state(cell.results[0], axes) == wanted}
         if row:
             model.row(row, 0.0, 0.0)
     pair.backward.follows = True
     for _, one in pair.backward.cells:
         model.weights[one] = 0.0
-
-
-def _state(type: object, axis: str) -> str:
-    return type.state(axis) if isinstance(type, ArrayType) else ""
 
 
 def transposes(network: Network) -> Iterator[Transpose]:

@@ -44,8 +44,8 @@ def test_the_replicated_microbatch_step_gets_reduced_weights(microbatches: Advic
     """Seeds A31, A34, A35: 15 all-reduces of 64 bytes become one of 3*64, as JAX's page writes it by hand."""
     assert (microbatches.before.runs, microbatches.before.payload) == (15, 960)
     assert (microbatches.after.runs, microbatches.after.payload) == (1, 192)
-    ((axis, made),) = microbatches.steps
-    assert axis == "X"
+    ((axes, made),) = microbatches.steps
+    assert axes == ("X",)
     assert made.inputs == {"a": type_of("f32[3,4,4]{R:X}")}
     begun = [cast for cast in made.casts if cast.carried]
     assert [(cast.name, str(cast.target)) for cast in begun] == [("c", "f32[3,4,4]{U:X}")]
@@ -114,7 +114,7 @@ def assignments(program: Program, axis: str) -> Iterator[Program]:
         own.update(zip(equation.binders, equation.types, strict=True))
         uses += [(at, index) for index, atom in enumerate(equation.inputs) if isinstance(atom, str)]
     made = [name for equation in program.equations for name in equation.binders]
-    may = {name: choices(type, axis, mesh, True) for name, type in own.items()}
+    may = {name: choices(type, (axis,), mesh, True) for name, type in own.items()}
     names = [program.equations[at].inputs[index] for at, index in uses]
     for types in itertools.product(*(may[name] for name in made)):
         now = own | dict(zip(made, types, strict=True))
@@ -184,6 +184,25 @@ def test_eight_layers_of_a_transformer_take_seconds() -> None:
     assert found.before.runs == 4 * found.after.runs
     assert found.before.wire == pytest.approx(4 * found.after.wire)
     assert all(not one.inside for one in found.after.charges)
+
+
+def test_what_is_cut_along_two_axes_is_reduced_along_both() -> None:
+    """A batch over both, four microbatches: reduced along one, the sum over the other would be made in each of them."""
+    program = read("""{ lambda ; a:f32[16@(X,Y),4] b:f32[4,4]. let
+        c:f32[16@(X,Y),4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b
+        d:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] c
+      in (d,) }""").program
+    meshes = parse_meshes("X=4, Y=2")
+    whole = repeated(program, 4, (1,))
+    found = advise(whole, meshes, (1,))
+    assert [axes for axes, _ in found.steps] == [("X", "Y")]
+    assert found.steps[0][1].inputs == {"b": type_of("f32[4,4]{R:(X,Y)}")}
+    assert (found.before.runs, found.after.runs) == (8, 5)
+    assert advise(whole, meshes, (1,), ["X"]).after.runs > 5
+    original = Original(whole, meshes, (1,), ["X", "Y"], microbatches=4)
+    assert original.difference(found.changed) == ""
+    other = repeated(read(str(print_document(tidy(program))).replace("reduce_sum", "reduce_max")).program, 4, (1,))
+    assert original.difference(other)
 
 
 def test_tensor_parallel_layers_reduce_what_several_weights_give_once() -> None:

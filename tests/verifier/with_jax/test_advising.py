@@ -92,7 +92,7 @@ def test_everybody_agrees(block: Proposal) -> None:
         assert one.checks.equal == "equal in value, run by the reference executor on (data=2)"
         assert one.checks.jax == f"JAX {jax.__version__} takes it, and its gradient"
         before, after = one.advice.before.runs, one.advice.after.runs
-        assert one.checks.compiled == f"compiled by XLA for CPU: {before} collectives before, {after} after"
+        assert one.checks.compiled == f"compiled by XLA for CPU: {before} collectives before, {after} after, as priced"
 
 
 @pytest.mark.skipif(not NEWER, reason="what the older release takes is another list")
@@ -112,5 +112,25 @@ def test_the_microbatch_step_is_compiled_to_one_all_reduce() -> None:
         subject = of_text("step", file.read(), parse_meshes("X=2"), None, True, 1)
     found = propose(subject, confirm=True)
     assert found.checks.jax == f"JAX {jax.__version__} takes it"
-    assert found.checks.compiled == "compiled by XLA for CPU: 15 collectives before, 1 after"
+    assert found.checks.compiled == "compiled by XLA for CPU: 15 collectives before, 1 after, as priced"
     assert [cast.name for _, cast in found.casts if cast.carried] == ["c"]
+
+
+def test_bodies_that_are_not_gone_into_are_named() -> None:
+    """A shard_map of blocks whose shapes are written down is run on the mesh at hand, and its sum stays."""
+    mesh = AbstractMesh((4, 2), ("X", "Y"), axis_types=(AxisType.Explicit,) * 2)
+    rows = P(("X", "Y"))
+
+    def loss(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        inside: Any = jax.shard_map(lambda x, w: jnp.tanh(x @ w), in_specs=(rows, P()), out_specs=rows)
+        return jnp.sum(inside(x, params["a"]) @ params["b"])
+
+    def array(*shape: int, spec: P) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(mesh, spec))
+
+    params = {"a": array(4, 4, spec=P()), "b": array(4, 4, spec=P())}
+    report = verifier.check(loss, params, array(16, 4, spec=rows))
+    found = propose(of_function("loss", report, None, False, 4))
+    assert found.inputs == {"params['b']": "P(reduced={'X', 'Y'})"}
+    assert found.checks.equal == "equal in value, run by the reference executor on (X=4, Y=2)"
+    assert any("not looked into: the body of shard_map" in line and "4 collectives" in line for line in found.lines())
