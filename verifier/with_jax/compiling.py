@@ -37,6 +37,9 @@ _RAW: Final = "**/*.spmd-cleanup.after_pipeline-start.before_*.txt"
 _FEW: Final = 8
 """At least so many CPU devices are asked for: JAX cannot be asked again."""
 
+_MANY: Final = 2048
+"""The most CPU devices of one process; those beyond are taken for another's."""
+
 _WITHOUT_A_TPU: Final = {"TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-8", "TPU_WORKER_ID": "0",
                          "TPU_WORKER_HOSTNAMES": "localhost", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}  # fmt: skip
 
@@ -65,6 +68,11 @@ def devices(target: Target, count: int) -> list[Any]:
 
 
 def _cpus(count: int) -> list[Any]:
+    if count > _MANY:
+        raise NoCompiler(
+            f"XLA has at most {_MANY:,} CPU devices, and the mesh has {count:,}",
+            "give a smaller --mesh, or compile for a TPU topology, such as tpu:v5p:16x16x16",
+        )
     try:
         if jax.config.jax_num_cpu_devices < count:
             jax.config.update("jax_num_cpu_devices", max(count, _FEW))

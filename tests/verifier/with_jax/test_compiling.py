@@ -256,6 +256,12 @@ def test_what_is_wrong_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (code, message in output) == (2, True), output
 
 
+def test_more_cpu_devices_than_there_are_are_refused_with_a_repair() -> None:
+    with pytest.raises(NoCompiler, match="at most 2,048 CPU devices") as raised:
+        compiling.devices(target(CPU), 4096)
+    assert "tpu:v5p:16x16x16" in raised.value.help
+
+
 def test_a_mesh_that_is_too_large_names_the_repair() -> None:
     with pytest.raises(NoCompiler) as raised:
         compiling.devices(target(CPU), 4 * len(jax.devices("cpu")))
