@@ -286,11 +286,12 @@ class Builder:
     def program(self, inputs: Sequence[Variable], outputs: Sequence[Atom], keep: int = 0) -> Program:
         """The program of what was emitted, without what nothing uses beyond the first `keep` equations."""
         live: set[Atom] = set(outputs)
+        unused, need = live.isdisjoint, live.update
         kept: list[Equation] = []
         for equation in reversed(self.equations[keep:]):
-            if not live.isdisjoint(equation.binders):
+            if not unused(equation.binders):
                 kept.append(equation)
-                live.update(equation.inputs)
+                need(equation.inputs)
         equations = (*self.equations[:keep], *reversed(kept))
         return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), equations, tuple(outputs))
 

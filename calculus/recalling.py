@@ -20,19 +20,19 @@ class Recalling(Checker):
         judged = scope.judged
         silent = {key[:3] for key in judged}
         silent.difference_update([key[:3] for key, (typing, inner) in judged.items() if inner or typing.collectives])
-        effects: list[Effect] = []
         equations = program.equations
         self.equations += len(equations)
-        for index, equation in enumerate(equations):
-            if len(equation.binders) == 1:  # nearly all have one result
-                env[equation.binders[0]] = equation.types[0]
-            else:
-                env.update(zip(equation.binders, equation.types, strict=True))
-            if (equation.primitive, equation.parameters, equation.types) in silent:
-                continue
+        loud = [at for at, one in enumerate(equations) if (one.primitive, one.parameters, one.types) not in silent]
+        env.update({one.binders[0]: one.types[0] for one in equations if len(one.binders) == 1})
+        for one in equations:
+            if len(one.binders) != 1:  # few have several results
+                env.update(zip(one.binders, one.types, strict=True))
+        effects: list[Effect] = []
+        for at in loud:
+            equation = equations[at]
             operands = [atom if isinstance(atom, Literal) else env[atom] for atom in equation.inputs]
             key = (equation.primitive, equation.parameters, equation.types, *operands)
             typing, inner = judged.get(key) or self._judge(equation, operands, scope, key)
             if inner or typing.collectives:
-                effects.append(Effect(index, typing.collectives, inner))
+                effects.append(Effect(at, typing.collectives, inner))
         return Checked(program, self._outputs(program, env), tuple(effects))

@@ -132,10 +132,11 @@ class Objects(Conversion):
         heads = self.program(jaxpr).heads
         if not heads:
             yield from self.equations(jaxpr.eqns)
+            return
         origins, names, literal = self.origins, self.names, self.literal
-        names.give(variable for eqn in jaxpr.eqns for variable in eqn.outvars if type(variable) is not DropVar)
+        names.give([variable for eqn in jaxpr.eqns for variable in eqn.outvars if type(variable) is not DropVar])
         for eqn, head in zip(jaxpr.eqns, heads):  # noqa: B905  # of the same equations, if there are any
-            if head is None or not identical(eqn.params.values(), head.values):
+            if head is None or (head.values and not identical(eqn.params.values(), head.values)):
                 yield from self.equations((eqn,))
                 continue
             origins.append(eqn)
