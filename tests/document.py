@@ -25,7 +25,7 @@ from calculus.primitives import TABLE
 from calculus.refusals import CATALOGUE
 from verifier.proving.lemmas import LEMMAS
 from verifier.samples import NoSample, samples
-from verifier.theorems import THEOREMS
+from verifier.theorems import OF_DECLARATIONS, THEOREMS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TITLE: Final = "A calculus of explicit sharding types, and its proofs"
@@ -164,10 +164,11 @@ def _theorems() -> Iterator[str]:
             f"`{each.name}`: {each.says}" for each in one.obligations() if not each.name.startswith("adjointness.of.")
         ]
         yield f"Proof: [{page}](#page-{page}). What checks it:\n\n" + "\n".join(f"* {line}" for line in checked)
-    yield f"### Theorem {len(THEOREMS) + 1}: soundness\n\nEvery typing that the table allows reads back right."
-    yield "Proof: [soundness](#page-soundness), by the lemmas:\n\n" + "\n".join(
-        f"* `{one.name}`: {one.says}" for one in LEMMAS
-    )
+    for number, one in enumerate(OF_DECLARATIONS, len(THEOREMS) + 1):
+        yield f"### Theorem {number}: {one.name}\n\n{one.words}"
+        yield _fenced(one.symbols)
+        yield "Proof: [soundness](#page-soundness). What checks it is read from the declarations."
+    yield "The lemmas of the first:\n\n" + "\n".join(f"* `{one.name}`: {one.says}" for one in LEMMAS)
 
 
 def _proofs() -> Iterator[str]:

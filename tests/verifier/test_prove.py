@@ -78,7 +78,7 @@ def test_an_unknown_name() -> None:
 
 def test_every_theorem_is_listed_with_its_page() -> None:
     said = json.loads(prove("--list", "--json").output)
-    assert len(said) >= 5
+    assert {"soundness", "maximality", "relation", "communication", "fan_out"} < {one["name"] for one in said}
     root = Path(__file__).resolve().parents[2]
     for theorem in said:
         assert theorem["words"]

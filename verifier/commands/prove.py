@@ -172,16 +172,17 @@ def _print(rows: list[Row], verbose: bool) -> None:
 
 
 def _list(as_data: bool) -> None:
-    from verifier.theorems import THEOREMS
+    from verifier.theorems import OF_DECLARATIONS, THEOREMS
 
+    every = (*OF_DECLARATIONS, *THEOREMS)
     if as_data:
         said = [
             {"name": one.name, "words": one.words, "symbols": one.symbols, "hypotheses": dict(one.hypotheses),
-             "page": one.page} for one in THEOREMS
+             "page": one.page} for one in every
         ]  # fmt: skip
         say(json.dumps(said, indent=2))
         return
-    for one in THEOREMS:
+    for one in every:
         say(f"{one.name}  ({one.page})\n    {one.words}\n    {one.symbols}")
         for name, meaning in one.hypotheses:
             say(f"    hypothesis {name!r}: {meaning}")

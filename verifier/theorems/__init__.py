@@ -37,6 +37,26 @@ THEOREMS: Final[tuple[Theorem, ...]] = (
 )
 """What is typed, what that means for derivatives, what it costs, why it is so, and how the two modes agree."""
 
+OF_DECLARATIONS: Final[tuple[Theorem, ...]] = (
+    Theorem(
+        "soundness",
+        "Every typing that the table allows reads back right: for every number of devices, every rank and every size.",
+        "xᵢ ∈ ⟦sᵢ⟧(vᵢ) for all i ⟹ (d ↦ f(x₁d … xₙd)) ∈ ⟦s′⟧(f(v₁ … vₙ)),  where (s₁ … sₙ) → s′ is Local",
+        (),
+        "proofs/soundness.md#soundness",
+        tuple,
+    ),
+    Theorem(
+        "maximality",
+        "Every typing that the table refuses as unsound reads back wrong in some run.",
+        "(s₁ … sₙ) → s′ not Local ⟹ ∃ xᵢ ∈ ⟦sᵢ⟧(vᵢ). (d ↦ f(x₁d … xₙd)) ∉ ⟦s′⟧(f(v₁ … vₙ))",
+        (),
+        "proofs/soundness.md#maximality",
+        tuple,
+    ),
+)
+"""Those whose obligations are read from the declarations: `verifier.proving.soundness`, `verifier.proving.tried`."""
+
 
 def obligations() -> Iterator[Obligation]:
     """All of them: the lemmas about sums, then each theorem's."""
