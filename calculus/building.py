@@ -299,6 +299,8 @@ class Builder:
 def memory_of(scope: Scope, equation: Equation) -> Memory | None:
     """Where what was derived of an equation is kept for other programs, if it is: of a declared primitive that is not
     trusted, and holds no body."""
+    if not scope.memory.lasts:
+        return None
     primitive = TABLE.get(equation.primitive)
     return None if primitive is None or primitive.trusted or equation.parameters.holding else scope.memory
 

@@ -288,7 +288,7 @@ class Checker:
             inner, memoised = (), not primitive.trusted
             if primitive.trusted:
                 self.assume(equation.primitive)
-            elif not equation.parameters.holding:
+            elif scope.memory.lasts and not equation.parameters.holding:
                 scope.memory.judged[key] = typing, inner
         if memoised:
             scope.judged[key] = typing, inner

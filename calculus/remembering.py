@@ -21,11 +21,12 @@ MOST_REMEMBERED: Final = 4096
 
 class Memory:
     """judged: judgments, by primitive, parameters, printed types and operands. pieces: what was derived of equations,
-    by what that is a function of, this memory included."""
+    by what that is a function of, this memory included. lasts: whether a door keeps it; else nothing is put in."""
 
-    __slots__ = ("judged", "pieces")
+    __slots__ = ("judged", "lasts", "pieces")
 
-    def __init__(self) -> None:
+    def __init__(self, lasts: bool = False) -> None:
+        self.lasts = lasts
         self.judged: dict[tuple[object, ...], tuple[Typing, tuple[Inner, ...]]] = {}
         self.pieces: dict[Hashable, Piece] = {}
 

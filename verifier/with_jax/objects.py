@@ -62,7 +62,7 @@ def remembered(meshes: tuple[Mesh, ...]) -> dict[tuple[Any, ...], Judgment]:
 @lru_cache(maxsize=16)
 def remembered_terms(meshes: tuple[Mesh, ...]) -> Memory:
     """The same of terms: judgments, and what was derived."""
-    return Memory()
+    return Memory(lasts=True)
 
 
 class ObjectProgram(Program):
