@@ -100,8 +100,9 @@ def _result(
     derived = None if disputes else derived_lists(scheme, indices, place, mesh)
     if target is not None:
         lists = tuple((target.dims[dim] or ()) if dim < len(target.dims) else () for dim in range(len(shape)))
-        pending = mesh.in_order({*target.unreduced, *_unsaid(use.arrays, mesh)})
-        asked = array_type(dtype, shape, lists, (), pending, target.reduced, target.kind, memory)
+        pending, reduced = _unsaid(use.arrays, mesh)
+        unreduced, reduced = (mesh.in_order({*each}) for each in (target.unreduced + pending, target.reduced + reduced))
+        asked = array_type(dtype, shape, lists, (), unreduced, reduced, target.kind, memory)
         _asked_as_printed(asked, said, number)
         said = said or asked
     elif use.targeted and said is not None:
@@ -299,12 +300,15 @@ def _asked_as_printed(asked: ArrayType, printed: ArrayType | None, number: int) 
         raise _disagrees("result-state", printed, asked, number, "the parameter that asks for a sharding says so")
 
 
-def _unsaid(arrays: Sequence[ArrayType | None], mesh: Mesh) -> Axes:
-    """The manual axes along which an operand is pending: no target speaks of them, and the result is pending too."""
-    if not any(axis.mode is AxisMode.MANUAL for axis in mesh.axes):
-        return ()
-    found = {axis for type in arrays if type is not None for axis in type.unreduced}
-    return tuple(axis for axis in mesh.in_order(found) if mesh.mode(axis) is AxisMode.MANUAL)
+def _unsaid(arrays: Sequence[ArrayType | None], mesh: Mesh) -> tuple[Axes, Axes]:
+    """The manual axes along which an operand is pending, and those along which all are reduced: no target speaks of
+    them, and the result is so too."""
+    manual = [axis.name for axis in mesh.axes if axis.mode is AxisMode.MANUAL]
+    known = [type for type in arrays if type is not None]
+    return (
+        tuple(axis for axis in manual if any(axis in type.unreduced for type in known)),
+        tuple(axis for axis in manual if known and all(axis in type.reduced for type in known)),
+    )
 
 
 def _asks(target: Spec | None) -> bool:

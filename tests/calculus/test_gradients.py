@@ -297,3 +297,32 @@ def test_a_while_loop_that_no_result_needs_is_in_nobodys_way_back() -> None:
     program, checker = forward(DOUBLED.replace("(e, RESULT)", "(f, e)"), "X=2")
     with pytest.raises(Refused, match="while loop, in reverse"):
         gradient(program, Workbench(checker), (0,))
+
+
+def test_a_target_says_nothing_of_what_is_manual() -> None:
+    """A broadcast of what is pending along one manual axis and reduced along another: its cotangent is reduced along
+    the one and pending along the other, and so is the sum that goes back, whose target can name neither."""
+    text = """{ lambda ; a:f32[8,8@X]{U:Y}. let
+        d:f32[16,4,4]{R:X} = shard_map[
+          check_vma=True
+          in_specs=(P(None, 'X', unreduced={'Y'}),)
+          jaxpr={ lambda ; g:f32[8,4]{V:X, U:Y}. let
+              h:f32[16,4]{U:Y, R:X} = all_gather_reduced[
+                all_gather_dimension=0 axis_name=('X',) axis_size=2 tiled=True
+              ] g
+              i:f32[16,4,4]{U:Y, R:X} = broadcast_in_dim[
+                broadcast_dimensions=(0, 2) shape=(16, 4, 4) sharding=None
+              ] h
+              j:f32[16,4,4]{R:X} = unreduced_psum[axes=('Y',)] i
+            in (j,) }
+          mesh=AbstractMesh('X': 2, 'Y': 2, axis_types=(Explicit, Explicit))
+          newly_manual_axes=frozenset({'X', 'Y'})
+          out_specs=(P(None, None, None, reduced={'X'}),)
+        ] a
+      in (d,) }"""
+    program, checker = forward(text, "X=2,Y=2")
+    found = tidy(vjp(program, Workbench(checker), (0,)))
+    report = check_text(print_document(found), parse_meshes("X=2,Y=2"), "the gradient")
+    assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
+    assert "h:f32[8,8@X]{R:Y} = shard_map" in print_document(found)
+    assert run(found.program, parse_meshes("X=2,Y=2"), 0).equal
