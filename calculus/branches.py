@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from calculus.bodies import Formed, Result, agree, enter, inputs_of, leave, names_of, program_of, settle
 from calculus.carries import cast_together
 from calculus.cells import written
+from calculus.deciding import taken_of
 from calculus.effects import Inner
 from calculus.judgments import rule
 from calculus.meshes import AxisMode
 from calculus.parameters import integer, required
-from calculus.programs import Equation, Literal, Program, Programs, body
+from calculus.programs import Equation, Program, Programs, body
 from calculus.reconciling import reconciled
 from calculus.refusals import Place, refuse
 from calculus.rules import Typing
@@ -55,24 +56,12 @@ def cond(checker: Checker, equation: Equation, operands: Sequence[Operand], scop
         )
     _same_writes(predicate, checked, "the predicate")
     types = leave(checker, equation, first, "the cond")
-    taken = _taken(operands[0], len(checked))
+    taken = taken_of(operands[0], len(checked))
     inner = tuple(
         Inner(branch, 1 if taken in (None, index) else 0, f"branch {index}", maybe=taken is None, offset=1)
         for index, branch in enumerate(checked)
     )
     return Typing(types), inner, False  # type: ignore[arg-type]
-
-
-def _taken(predicate: Operand, count: int) -> int | None:
-    """The branch that is taken where the predicate is a number; one that is out of range counts as the nearest."""
-    if not isinstance(predicate, Literal):
-        return None
-    if predicate.text in ("True", "False"):
-        return int(predicate.text == "True")
-    try:
-        return max(0, min(int(predicate.text), count - 1))
-    except ValueError:
-        return None
 
 
 def _one_type(

@@ -13,6 +13,7 @@ from typing import TypeAlias, cast
 
 from calculus.bodies import Result, Several, agree
 from calculus.communication import Collective
+from calculus.deciding import number
 from calculus.effects import Effect, Inner
 from calculus.endings import endings
 from calculus.kinds import read_at
@@ -237,6 +238,8 @@ class Checker:
             except KeyError:
                 self._unbound(equation, env)
                 operands = [env[atom] if isinstance(atom, str) else atom for atom in equation.inputs]
+            if equation.primitive == "cond" and operands and isinstance(equation.inputs[0], str):
+                operands[0] = number(equation.inputs[0], equations[:index]) or operands[0]
             key = (equation.primitive, equation.parameters, equation.types, *operands)
             found = judged.get(key)
             typing, inner = self._judge(equation, operands, scope, key) if found is None else found
