@@ -19,6 +19,7 @@ from calculus.types import ArrayType, Axes, Type, array_type
 from calculus.uses import operand_type
 from verifier.devices import NotAFamily, place, read_back
 from verifier.execution.arithmetic import CannotRun, stored
+from verifier.execution.comparing import size_of
 from verifier.execution.grid import Blocks, Grid
 from verifier.execution.machine import Cell, Disagreement, Frame, Machine, Step, Value
 
@@ -95,6 +96,8 @@ class _Crossing:
         seed = int(self.machine.random.integers(2**32))  # copies outside have the same pieces inside
         for owner, block in enumerate(blocks):
             family = place(np.asarray(block), shown, self._hidden_mesh(), np.random.default_rng(seed))
+            if pending:  # their sum is rounded as they are
+                self.machine.lose(sum(map(size_of, family.values())), dtype)
             for number, outside in enumerate(self.owner):
                 if outside == owner:
                     at = self.within.coordinates[number]

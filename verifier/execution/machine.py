@@ -115,6 +115,7 @@ class Machine:
         self._dtypes: set[str] = set()
         self._work = 0
         self.cancelled = 1.0
+        self.lost = 0.0
         self.rounding: Rounding | None = None
         self._steps: dict[tuple[int, Scope], list[Step]] = {}
         self._grids: dict[Mesh, Grid] = {}
@@ -183,9 +184,15 @@ class Machine:
         except NotAFamily as error:
             raise Disagreement(str(error), grid.named(blocks)) from error
         if shown.unreduced:
-            pieces = sum(map(size_of, blocks)), size_of(found)
-            self.cancelled = max(self.cancelled, min(pieces[0] / pieces[1], MOST_CANCELLED) if pieces[1] else 1.0)
+            pieces, left = sum(map(size_of, blocks)), size_of(found)
+            self.cancelled = max(self.cancelled, min(pieces / left, MOST_CANCELLED) if left else 1.0)
+            if pieces > MOST_CANCELLED * left:  # what is left says nothing of how far their sum is rounded
+                self.lose(pieces, shown.dtype)
         return found
+
+    def lose(self, pieces: float, dtype: str) -> None:
+        """Count that the sum of pieces of this size in all is off by a rounding of theirs."""
+        self.lost = max(self.lost, pieces * unit(dtype_of(dtype)))
 
     # --- bodies -------------------------------------------------------------------------------------------------------
 
@@ -357,7 +364,7 @@ def _line(count: int):  # type: ignore[no-untyped-def]
 
 Handler: TypeAlias = "Callable[[Machine, Step, Sequence[Value], Frame], list[Value]]"
 MOST_CANCELLED: Final = 1000.0
-"""How many times larger pieces may be than what they add up to, and their roundings still count."""
+"""How many times larger pieces may be than what they add up to, for their roundings to count as a share of that."""
 MOST_WORK: Final = 4_000_000_000
 """The most elements that are computed, each equation counted as twenty thousand at least."""
 MOST_ITERATIONS: Final = 3_000

@@ -30,11 +30,12 @@ _MARGIN: Final = 2.0
 class Spread:
     """How far roundings move what the names of a program stand for. again: the program run whole once more, with
     its results moved as this says; it gives the values by name. factor: how many times larger than the values the
-    pieces are that their sums came in."""
+    pieces are that their sums came in. least: how far the sum of pieces is off that all but cancel, each time."""
 
     def __init__(
-        self, again: Callable[[Rounding], Mapping[str, Array]], values: Mapping[str, Array], factor: float
+        self, again: Callable[[Rounding], Mapping[str, Array]], values: Mapping[str, Array], factor: float, least: float
     ) -> None:
+        self._least = least
         self._again = again
         self._values = values
         self._factor = factor
@@ -43,7 +44,7 @@ class Spread:
 
     def of(self, name: str) -> float:
         """The distance of two computations of this value, 0 where nothing is known of it."""
-        return _MARGIN * self._factor * self._measured().get(name, 0.0)
+        return max(_MARGIN * self._factor * self._measured().get(name, 0.0), self._least)
 
     def turned(self, name: str) -> Array | None:
         """Which elements of what is not rounded itself roundings decide; `None` where they decide none."""

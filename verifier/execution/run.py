@@ -124,7 +124,8 @@ def run(
         name: Shown(name, type, value, blocks) for name, (value, type, blocks) in local.watched.items()
     }
     outcome.allowed = local.roundoff * local.growth * local.cancelled
-    spread = Spread(again, {name: value for name, (value, _, _) in whole.watched.items()}, entered)
+    least = max(local.lost, whole.lost)
+    spread = Spread(again, {name: value for name, (value, _, _) in whole.watched.items()}, entered, least)
     outcome.spread = spread
     outcome.problems += _first_difference(program, whole, local, outcome.allowed, spread)
     for index, (one, other, type) in enumerate(zip(expected, found, checked.types, strict=True)):

@@ -162,6 +162,26 @@ def test_a_truth_value_that_roundings_decide_is_no_difference(monkeypatch: pytes
     assert ran(TIE, a=NUMBERS, c=[*NUMBERS[:-1], 3.0]).verdict == "different"
 
 
+REGION = """{ lambda ; a:f32[]{U:X}. let
+    b:f32[] = shard_map[
+      check_vma=True
+      in_specs=(P(unreduced={'X'}),)
+      jaxpr={ lambda ; c:f32[]{U:X}. let d:f32[] = unreduced_psum[axes=('X',)] c in (d,) }
+      mesh=AbstractMesh('X': 2, axis_types=(Explicit,))
+      newly_manual_axes=frozenset({'X'})
+      out_specs=(P(),)
+    ] a
+  in (b,) }"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_small_number_in_large_pieces(seed: int) -> None:
+    """What enters per-device code pending is cut in pieces, whose sum is rounded as they are."""
+    found = ran(REGION, seed, a=7.0779e-5)
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+
+
 def test_a_distance_beside_the_size_of_the_elements() -> None:
     zero, small = np.zeros(2, np.float32), np.full(2, 1e-7, np.float32)
     assert apart(zero, small, 1e-6)
