@@ -345,8 +345,11 @@ class Linearizer:
             if formula == ZERO:
                 continue
             value = evaluated(formula, operand, type)
-            if self.linear.type_of(value) != type:
-                before = scheme.operands[operand] if value == tangent and use.elementwise else scheme.results[number]
+            made = self.linear.type_of(value)
+            if made != type:
+                assert isinstance(made, ArrayType)
+                stretched = use.elementwise and (value == tangent or made.shape != type.shape)
+                before = scheme.operands[operand] if stretched else scheme.results[number]
                 value = rearranged(self.linear, value, scheme, before, scheme.results[number], type)
             yield value
 

@@ -326,3 +326,21 @@ def test_a_target_says_nothing_of_what_is_manual() -> None:
     assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
     assert "h:f32[8,8@X]{R:Y} = shard_map" in print_document(found)
     assert run(found.program, parse_meshes("X=2,Y=2"), 0).equal
+
+
+@pytest.mark.parametrize("primitive", ["add", "sub", "mul", "div", "max", "pow", "atan2"])
+@pytest.mark.parametrize("stretched", ["f32[]", "f32[1,4]", "f32[8@X,1]"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_gradient_at_what_is_stretched_alone(primitive: str, stretched: str, first: bool) -> None:
+    """One operand has fewer elements than the other, and is all that is differentiated."""
+    given = "a b" if first else "b a"
+    text = f"""{{ lambda ; a:{stretched} b:f32[8@X,4]. let
+        c:f32[8@X,4] = {primitive} {given}
+        d:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] c
+      in (d,) }}"""
+    program, checker = forward(text, "X=2")
+    found = tidy(gradient(program, Workbench(checker), (0,)))
+    report = check_text(print_document(found), parse_meshes("X=2"), "the gradient")
+    assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
+    assert found.program.equations[-1].types == (program.input_types[0],)
+    assert run(found.program, parse_meshes("X=2"), 0).equal
