@@ -7,6 +7,7 @@ moves         the collectives that a judgment derives, carried out on blocks
 local         a primitive of the table on blocks
 manual        casts and collectives of per-device code
 machine       bodies, equation by equation
+parting       devices that enter a branch, or go on with a loop, and others that do not
 forms         calls, loops, branches, boundaries, cells
 account       what was executed, beside what was derived
 drawing       inputs from their types

@@ -52,7 +52,8 @@ def shard_map(machine: Machine, step: Step, operands: Sequence[Value], frame: Fr
             continue
         given.append(crossing.inward(value, asked, operand_type(one)))
     used = wanted_of(machine.pricing, inner, step.equation.inputs, step.equation.binders, frame.needed)
-    found = machine.run(inner.body, scope, given, used)
+    with machine.partings.inside(crossing.owner):
+        found = machine.run(inner.body, scope, given, used)
     return [
         None if value is None else crossing.outward(machine.blocks(value, step), asked, type)
         for value, asked, type in zip(found, outs, step.typing.types, strict=True)

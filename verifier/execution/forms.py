@@ -146,14 +146,19 @@ def _while(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame
     counts = [integer(step.equation.parameters[name], name) for name in ("cond_nconsts", "body_nconsts")]
     first, second = operands[: counts[0]], operands[counts[0] : sum(counts)]
     carry = list(operands[sum(counts) :])
-    for _ in range(MOST_ITERATIONS):
+    every = frozenset(range(len(body.body.program.outputs)))
+    going = machine.partings.present(frame.grid.count)
+    for iteration in range(MOST_ITERATIONS):
         given = given_to(condition, [*first, *carry])
-        (again,) = machine.run(condition.body, frame.scope, given, frozenset((0,)))
-        going = [bool(block) for block in machine.blocks(again, step)]
+        with machine.partings.entering(going, f"the condition before iteration {iteration} of the loop"):
+            (again,) = machine.run(condition.body, frame.scope, given, frozenset((0,)))
+        going = tuple(one and bool(block) for one, block in zip(going, machine.blocks(again, step), strict=True))
         if not any(going):
             return carry
-        every = frozenset(range(len(body.body.program.outputs)))
-        after = machine.run(body.body, frame.scope, given_to(body, [*second, *carry]), every)
+        if len({*going}) > 1 and any(isinstance(value, Cell) for value in operands):
+            raise CannotRun("devices that decide differently write cells")
+        with machine.partings.entering(going, f"iteration {iteration} of the loop"):
+            after = machine.run(body.body, frame.scope, given_to(body, [*second, *carry]), every)
         carry = [_chosen([old, new], [int(go) for go in going]) for old, new in zip(carry, after, strict=True)]
     raise CannotRun(f"{ENDLESS} after {MOST_ITERATIONS} iterations")
 
@@ -170,13 +175,17 @@ def _chosen(values: Sequence[Value], which: Sequence[int]) -> Value:
 def _cond(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame) -> list[Value]:
     most = len(step.inner) - 1
     which = [min(max(int(block), 0), most) for block in machine.blocks(operands[0], step)]
+    here = machine.partings.present(len(which))
+    if any(here):  # what the others would choose is of no matter
+        which = [one if now else which[here.index(True)] for one, now in zip(which, here, strict=True)]
     if len({*which}) > 1 and any(isinstance(value, Cell) for value in operands):
         raise CannotRun("devices that decide differently write cells")
     found: dict[int, list[Value]] = {}
     for index in sorted({*which}):
         inner = step.inner[index]
         used = inside(machine, step, inner, frame)
-        found[index] = machine.run(inner.body, frame.scope, given_to(inner, operands[1:]), used)
+        with machine.partings.entering([one == index for one in which], f"branch {index}"):
+            found[index] = machine.run(inner.body, frame.scope, given_to(inner, operands[1:]), used)
     each = [found.get(index) for index in range(most + 1)]
     return [
         _chosen([None if one is None else one[number] for one in each], which)

@@ -34,6 +34,7 @@ from verifier.execution.comparing import size_of, unit
 from verifier.execution.grid import Blocks, Grid, local_shape
 from verifier.execution.local import Steps, Use
 from verifier.execution.moves import Lying, NotDerived, follow
+from verifier.execution.parting import Partings
 from verifier.execution.rounding import Rounding
 
 
@@ -110,6 +111,7 @@ class Machine:
         self.random = random
         self.account = Account()
         self.pricing = Pricing()
+        self.partings = Partings()
         self.watched: dict[str, tuple[Array, Type, Blocks]] = {}
         self._terms: dict[int, int] = {}
         self._dtypes: set[str] = set()
@@ -212,6 +214,7 @@ class Machine:
                 operands = [
                     self.read(env, atom, type, frame) for atom, type in zip(equation.inputs, step.given, strict=True)
                 ]
+                self._all_come(step, frame)
                 results = self._executed(step, operands, frame)
                 for name, value, type in zip(equation.binders, results, step.typing.types, strict=True):
                     env[name] = value
@@ -225,6 +228,13 @@ class Machine:
             self.read(env, atom, atom if isinstance(atom, Literal) else type, frame) if index in used else None
             for index, (atom, type) in enumerate(zip(program.outputs, wanted, strict=True))
         ]
+
+    def _all_come(self, step: Step, frame: Frame) -> None:
+        """Raise `Disagreement` where devices wait in a collective for others that have parted from them."""
+        for _, collective in self.slots(step):
+            waiting = self.partings.awaited(frame.grid, collective.axes, step.equation.primitive)
+            if waiting:
+                raise Disagreement(waiting)
 
     def read(self, env: Mapping[str, Value], atom: Atom, given: Operand | None, frame: Frame) -> Value:
         """What an atom stands for."""

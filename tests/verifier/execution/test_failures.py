@@ -110,3 +110,51 @@ def test_what_cannot_be_run_is_said() -> None:
     found = run_text("{ lambda ; a:f32[2@X]. let b:f32[2@X] = neg a in (b,) }", [], "the text")
     assert found.verdict == "not run"
     assert found.status == 1
+
+
+MAPPED = """{ lambda ; a:f32[4@X]. let
+    b:f32[4@X] = shard_map[
+      check_vma=False in_specs=(P('X',),) out_specs=(P('X',),)
+      jaxpr={ lambda ; c:f32[2]. let
+          d:i32[] = axis_index[axis_name=X]
+          BODY
+        in (g,) }
+      mesh=AbstractMesh('X': 2, 'Y': 2, axis_types=(Explicit, Explicit))
+      newly_manual_axes=frozenset({'X', 'Y'})
+    ] a
+  in (b,) }"""
+SUM = "{ lambda ; i:f32[2]. let j:f32[2] = psum[axes=('AXIS',) axis_index_groups=None] i in (j,) }"
+DOUBLED = "{ lambda ; h:f32[2]. let k:f32[2] = mul h 2.0:f32[] in (k,) }"
+CHOICE = f"g:f32[2] = cond[branches=({DOUBLED} {SUM})] d c"
+BOTH = f"g:f32[2] = cond[branches=({SUM} {SUM})] d c"
+TURNS = """e:i32[] g:f32[2] = while[
+    body_jaxpr={ lambda ; f:i32[] l:f32[2]. let
+        h:i32[] = add f 1:i32[]
+        i:f32[2] = BODY l
+      in (h, i) }
+    body_nconsts=0
+    cond_jaxpr={ lambda ; j:i32[] k:f32[2]. let
+        l:i32[] = axis_index[axis_name=X]
+        COND
+        n:bool[] = lt m l
+      in (n,) }
+    cond_nconsts=0
+  ] 0:i32[] c"""
+SUMS = TURNS.replace("BODY", "psum[axes=('AXIS',) axis_index_groups=None]").replace("COND", "m:i32[] = copy j")
+ASKS = TURNS.replace("BODY", "neg").replace("COND", "m:i32[] = psum[axes=('AXIS',) axis_index_groups=None] j")
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        (CHOICE, "device 2 enters branch 1 and waits in psum over X for device 0, which does not"),
+        (BOTH, "device 0 enters branch 0 and waits in psum over X for device 2, which does not"),
+        (SUMS, "device 2 enters iteration 0 of the loop and waits in psum over X for device 0, which does not"),
+        (ASKS, "device 2 enters the condition before iteration 1 of the loop and waits in psum over X for device 0"),
+    ],
+)
+def test_devices_that_wait_for_others_which_never_come(body: str, waits: str) -> None:
+    """With check_vma=False types do not say that devices decide apart. Devices 0 and 1 have X=0, 2 and 3 X=1: over Y
+    those that decide alike meet."""
+    assert waits in messages(MAPPED.replace("BODY", body.replace("AXIS", "X")), "X=2,Y=2")
+    assert ran(MAPPED.replace("BODY", body.replace("AXIS", "Y")), "X=2,Y=2").verdict == "equal"
