@@ -112,13 +112,21 @@ def _gone(axis: str, pairs: Sequence[Any], unexplained: Sequence[Said]) -> tuple
 
 @dataclass
 class Communication:
-    """What a run finds. seed: of the run; that of each program follows from it."""
+    """What a run finds. seed: of the run; that of each program follows from it. wanted: what somebody asked for by
+    name, with the programs that it is, one or those of a folder."""
 
     seed: int
     asked: int
     version: str = ""
     programs: list[Asked] = field(default_factory=list)
     seconds: float = 0.0
+    wanted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def missed(self) -> list[str]:
+        """What was asked for by name, and nothing of it was compared."""
+        compared = {one.name for one in self.compared}
+        return [name for name, programs in self.wanted.items() if compared.isdisjoint(programs)]
 
     @property
     def compared(self) -> list[Asked]:
@@ -148,20 +156,20 @@ class Communication:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is accepted or refused wrongly, and little is left open."""
-        return not self.axes(ACCEPTED) and not self.axes(REFUSED) and not self.too_open
+        """Whether nothing is accepted or refused wrongly, little is left open, and what was named was compared."""
+        return not (self.axes(ACCEPTED) or self.axes(REFUSED) or self.too_open or self.missed)
 
 
 def compare(
     programs: int, seed: int, names: Sequence[tuple[str, str]] = (), processes: int = 2,
-    progress: Callable[[str], None] = lambda what: None,
+    progress: Callable[[str], None] = lambda what: None, wanted: Mapping[str, Sequence[str]] | None = None,
 ) -> Communication:  # fmt: skip
     """Compare so many drawn programs, or as many as there are until somebody interrupts. names: of more that are
     compared, `FILE.jaxpr` or `package.module:factory`, each with its mesh as text, empty for its own, of which as many
-    devices are taken as there are."""
+    devices are taken as there are. wanted: what of them somebody asked for by name."""
     started = time.monotonic()
     tasks = [Task("named", one) for one in names] + [Task("asked", (one,)) for one in seeds(seed, programs)]
-    found = Communication(seed, len(tasks))
+    found = Communication(seed, len(tasks), wanted=wanted or {})
 
     def take(task: Task, result: Asked) -> Sequence[Task]:
         found.programs.append(result)
@@ -222,6 +230,8 @@ def lines(found: Communication) -> Iterator[str]:
     for kind in found.too_open:
         most = f"at most {MOST_OPEN[kind]:.0%}"
         yield f"  WRONG  {kind}: {found.open(kind):.1%} have an axis that is not guaranteed, {most} may"
+    for name in found.missed:
+        yield f"  NOT COMPARED  {name}"
     wrong = len(found.axes(ACCEPTED)) + len(found.axes(REFUSED))
     yield (
         f"  {_axes(wrong)} wrong: {len(found.axes(ACCEPTED))} accepted along which something is moved, "
@@ -257,6 +267,7 @@ def as_data(found: Communication) -> dict[str, Any]:
         "not_guaranteed": {kind: round(found.open(kind), 4) for kind in (DRAWN, TEXTS, FUNCTIONS) if found.of(kind)},
         "accepted_and_moved": len(found.axes(ACCEPTED)),
         "refused_and_not_moved": len(found.axes(REFUSED)),
+        "not_compared": found.missed,
         "seconds": round(found.seconds, 1),
         "programs": [
             {

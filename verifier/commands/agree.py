@@ -108,7 +108,8 @@ def agree(
 
     \b
     Exit status: 0  every difference is in the ledger, or of a class with a name
-                 1  a cell, program or collective is unexplained, or an entry covers none
+                 1  a cell, program or collective is unexplained, an entry covers none, or nothing of a FUNCTION or
+                    folder that is named could be compared
                  2  the command is misused
     """
     if (matrix, backward, drawn is not None, guaranteed is not None, bool(targets)).count(True) != 1:
@@ -195,12 +196,12 @@ def _guaranteed(
 
     seed = random.randrange(10**6) if seed is None else seed
     mesh = "; ".join(map(str, meshes))
-    named: list[Named] = []
-    for name in names or of_checkout():
-        named += programs_in(name) if os.path.isdir(name) else [Named(name)]
+    parts = {name: [*programs_in(name)] if os.path.isdir(name) else [Named(name)] for name in names or of_checkout()}
+    named = [one for those in parts.values() for one in those]
+    wanted = {name: [one.name for one in parts[name]] for name in names}
     every = [(one.name, mesh or one.mesh) for one in named]
     with with_jax("comparing with XLA") as show:
-        found = compare(programs, seed, every, os.cpu_count() or 1, show)
+        found = compare(programs, seed, every, os.cpu_count() or 1, show, wanted)
     return found.clean, lines(found), as_data(found)
 
 

@@ -168,3 +168,13 @@ def test_what_cannot_be_compared_is_said() -> None:
     from verifier.with_jax.communicating import Communicating
 
     assert "no file" in Communicating().named("nowhere.py:nobody", "").left_out
+
+
+def test_what_was_named_has_to_be_compared() -> None:
+    """Of a folder, something; what is drawn, or goes with it unnamed, may be left out."""
+    programs = [Asked("a"), Asked("b", left_out="why"), Asked("c", seed=1, left_out="why")]
+    assert Communication(0, 3, programs=programs).clean
+    assert Communication(0, 3, programs=programs, wanted={"a": ["a"], "folder": ["a", "b"]}).clean
+    missed = Communication(0, 3, programs=programs, wanted={"a": ["a"], "b": ["b"], "empty": []})
+    assert not missed.clean
+    assert [line for line in lines(missed) if "NOT COMPARED" in line] == ["  NOT COMPARED  b", "  NOT COMPARED  empty"]
