@@ -23,6 +23,7 @@ BITS: Final[Mapping[str, int]] = {
     "f8e8m0fnu": 8, "token": 0,
 }  # fmt: skip
 
+_WHOLE: Final = frozenset({"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"})
 _LINE: Final = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
 _SHAPE: Final = re.compile(r"\b([a-z]\w*)\[([\d,<=]*)\]")
 _EFFECTS: Final = frozenset({"custom-call", "infeed", "outfeed", "send", "send-done", "recv", "recv-done", "while"})
@@ -73,9 +74,9 @@ class Instruction:
 
     @functools.cached_property
     def called(self) -> tuple[str, ...]:
-        """The computations that it calls, without the condition of a loop and what reduces two numbers."""
+        """The computations that it calls, the condition of a loop among them."""
         if self.operation in ("while", "conditional", "call", "fusion", "async-start", "map", "custom-call"):
-            found = [name for name in _ONE.findall(self.text) if f"condition=%{name}" not in self.text]
+            found = _ONE.findall(self.text)
             for names in _BRANCHES.findall(self.text):
                 found += [name.strip().lstrip("%") for name in names.split(",")]
             return tuple(dict.fromkeys(found))
@@ -196,15 +197,33 @@ class Module:
         return self._bound(condition)
 
     def _bound(self, condition: Computation) -> int | None:
-        """What a counter is compared with: the condition is `i < n`, n a constant, and nothing else."""
+        """What a counter is compared with: the condition is `i < n`, i a whole number that is carried, n a constant."""
         root = next((one for one in condition.instructions if one.root), None)
         if root is None or root.operation != "compare" or "direction=LT" not in root.text or len(root.operands) != 2:
             return None
-        limit = condition.by_name.get(root.operands[1])
-        while limit is not None and limit.operation == "copy":
-            limit = condition.by_name.get(limit.operands[0])
-        found = None if limit is None or limit.operation != "constant" else re.match(r"(\d+)\)", limit.text)
+        counter, limit = (self._copied(condition, name) for name in root.operands)
+        if not self._whole(condition, counter):
+            return None
+        made = condition.by_name.get(limit)
+        found = None if made is None or made.operation != "constant" else re.match(r"(\d+)\)", made.text)
         return None if found is None else int(found[1])
+
+    @staticmethod
+    def _copied(computation: Computation, name: str) -> str:
+        """The name of what a value is a copy of."""
+        while (found := computation.by_name.get(name)) is not None and found.operation == "copy":
+            name = found.operands[0]
+        return name
+
+    @staticmethod
+    def _whole(computation: Computation, name: str) -> bool:
+        """Whether a value is a whole number that a computation is given; `name#1` is a part of a tuple."""
+        base, _, index = name.partition("#")
+        made = computation.by_name.get(base)
+        if made is None or made.operation not in ("parameter", "get-tuple-element"):
+            return False
+        shape = made.shapes[int(index or 0) :][:1]
+        return bool(shape) and shape[0].dtype in _WHOLE
 
     def walk(self) -> Iterator[Instruction]:
         """Every instruction."""

@@ -118,11 +118,11 @@ def _walk(
             for index, part in enumerate(parts):
                 yield part, f"{channel[1]} {index}" if fused and channel is not None else ""
             continue
-        inner = loops
-        if one.operation == "while":
-            trips = module.trips(one)
-            inner = loops if trips == 1 else (*loops, trips)
+        trips = module.trips(one) if one.operation == "while" else 1
+        condition = one.said("condition")
         for name in one.called:
+            times = trips + 1 if name == condition and trips is not None else trips  # it says in the end that it ends
+            inner = loops if times == 1 else (*loops, times)
             called = module.computations.get(name)
             if called is None:
                 raise BadModule(f"{one.name} calls {name}, which is not there")

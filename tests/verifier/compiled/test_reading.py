@@ -134,6 +134,20 @@ def test_what_is_gathered_for_an_operation_that_is_not_cut(dim: int, operation: 
     assert [one.uncut for one in read(text, MESH)] == [uncut]
 
 
+def test_a_condition_communicates_once_more_than_the_body() -> None:
+    """Of a loop whose end the data decide, an unknown number of times."""
+    asked = (
+        "  %m = f32[4]{0} get-tuple-element(%p.1), index=1\n  %k = f32[4]{0} all-reduce(%m), replica_groups=[2,2]<=[4]"
+    )
+    root = "  ROOT %c = pred[] compare(%i.1, %n), direction=LT"
+    odd = MODULE.replace(root, f'{asked}\n  ROOT %c = pred[] custom-call(%k), custom_call_target="last"')
+    assert [(one.axes, one.times) for one in read(odd, MESH) if one.loops] == [(("Y",), None), (("X",), None)]
+    known = odd.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"7"}}')
+    assert [(one.axes, one.times) for one in read(known, MESH) if one.loops] == [(("Y",), 8), (("X",), 7)]
+    summed = MODULE.replace(root, f"{asked}\n  %v.1 = f32[] reduce(%k, %n)\n{root.replace('%i.1', '%v.1')}")
+    assert [one.times for one in read(summed, MESH) if one.loops] == [None, None]  # nothing counts here
+
+
 def test_a_loop_whose_end_is_not_written_runs_an_unknown_number_of_times() -> None:
     odd = MODULE.replace("direction=LT", "direction=NE")
     assert [one.times for one in read(odd, MESH) if one.loops] == [None]
