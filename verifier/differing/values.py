@@ -2,8 +2,12 @@
 
 Types do not say it: a mean of means is well typed, and is the mean only where all devices count alike. Inputs are of
 several families, from ones and zeros on: of one element, of the same block on every device (where what only depends on
-how things are spread agrees), of small integers, of drawn numbers. What is found different is made smaller. That two
-programs are equal on all of them proves nothing of others.
+how things are spread agrees), of small integers, of drawn numbers, of zeros, of large ones. What is found different is
+made smaller. That two programs are equal on all of them proves nothing of others.
+
+Different is what roundings do not explain: a share of the largest element, by the terms that were added and the unit
+roundoff of what a result goes through, or what `verifier.execution.rounding` measures. Where it can be, both programs
+are run also with all floats as float64, in which hardly anything is explained.
 """
 
 from __future__ import annotations
@@ -15,39 +19,49 @@ from typing import Final
 import numpy as np
 
 from calculus.checking import Checker
-from calculus.types import ArrayType, Type, dtype_class
+from calculus.programs import Program
+from calculus.types import ArrayType, Type
 from verifier.devices import Array
+from verifier.differing.inputs import FAMILIES, binary, ones, seed, smaller
+from verifier.differing.showing import elements, text, together
 from verifier.differing.sides import Side
+from verifier.differing.widening import moves_numbers, units, widened
 from verifier.execution.arithmetic import CannotRun, dtype_of
 from verifier.execution.comparing import apart, comparable, size_of, unit
-from verifier.execution.drawing import drawn
-from verifier.execution.machine import Failed, Machine
+from verifier.execution.machine import Failed, Machine, Value
+from verifier.execution.rounding import Rounding, Spread
 from verifier.execution.run import whole_input
 from verifier.report import count
 from verifier.ways import BACKWARD, FORWARD, Made, each_way
 
 USUAL: Final = 24
 """How many inputs are tried, where nobody says."""
-MOST_SMALLER: Final = 200
-"""How often a smaller input is tried."""
 MOST_SIMPLE: Final = 60
 """How often ones and zeros are tried anew, where something else differs."""
-_SHOWN: Final = 16
-_SIMPLE: Final = (0, 1, 2)
 _COARSE: Final = 8
+_ROUNDED: Final = 2
+"""By how many units of a dtype narrower than float32 a result may be off, beside its terms in float32."""
+_SINGLE: Final = float(np.finfo(np.float32).eps)
+_GROSS: Final = 0.01
+"""What share of all that is met no roundings come to; and in float64, where numbers are written out in float32."""
+_GROSS_WIDE: Final = 1e-4
+_MOVES: Final = 3
+"""How often the numbers written out are moved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
     """What a comparison of values finds. tried: of each family of inputs, how many were equal, and how many there were.
     why: the reason where nothing could be compared. gradients: the inputs whose gradients were compared. inputs: those
-    of the smallest counterexample, by name. found: there, by what it is, both values."""
+    of the smallest counterexample, by name. found: there, by what it is, both values. shares: by how much of its
+    largest element a result may be off and be equal, the most of all, by the floats that it is computed in."""
 
     tried: dict[str, tuple[int, int]] = field(default_factory=dict)
     why: str = ""
     gradients: tuple[str, ...] = ()
     inputs: dict[str, Array] = field(default_factory=dict)
     found: tuple[tuple[str, Array, Array], ...] = ()
+    shares: dict[str, float] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -63,6 +77,8 @@ class Values:
         what = f"results and gradients of {', '.join(self.gradients)}" if self.gradients else "results"
         if not self.found:
             yield f"  values: equal on {count(total, 'input')}, {what}; of others this proves nothing"
+            within = ", ".join(f"{share:.1e} {how}" for how, share in self.shares.items())
+            yield f"    equal to within this share of the largest element: {within}; more only where terms cancel"
             return
         off = total - sum(equal for equal, _ in self.tried.values())
         agreeing = [f"{family} ({each})" for family, (equal, each) in self.tried.items() if equal == each]
@@ -70,9 +86,9 @@ class Values:
         if agreeing:
             yield f"    equal on all that are {', '.join(agreeing)}"
         yield "    the smallest that was found:"
-        yield from (f"      {name} = {_text(value)}" for name, value in self.inputs.items())
+        yield from (f"      {name} = {text(value)}" for name, value in self.inputs.items())
         for name, one, two in self.found:
-            yield f"    {name} is {_text(one)} by {old}, and {_text(two)} by {new}"
+            yield f"    {name} {together(one, two, old, new)}"
 
     def data(self) -> dict[str, object]:
         """As plain data."""
@@ -81,8 +97,12 @@ class Values:
             "not_compared": self.why or None,
             "tried": {family: {"equal": equal, "inputs": each} for family, (equal, each) in self.tried.items()},
             "gradients": list(self.gradients),
-            "counterexample": {name: _text(value) for name, value in self.inputs.items()},
-            "different": [{"what": name, "old": _text(one), "new": _text(two)} for name, one, two in self.found],
+            "tolerance": dict(self.shares),
+            "counterexample": {name: str(value.tolist()) for name, value in self.inputs.items()},
+            "different": [
+                {"what": name, "old": str(one.tolist()), "new": str(two.tolist()), "elements": elements(one, two)}
+                for name, one, two in self.found
+            ],
         }
 
 
@@ -104,34 +124,124 @@ def compare_values(old: Side, new: Side, number: int = USUAL, seed: int = 0) -> 
         return Values(why=str(error))
 
 
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """What a program computes: the arrays; by what share roundings may change each; the size of what was met; and what
+    roundings do to one of them where terms cancel."""
+
+    arrays: list[Array]
+    shares: list[float]
+    met: float
+    spread: Callable[[int], float]
+
+
 class _Subject:
     """A program as it is evaluated: its results, and then its gradients. results: how many those are."""
 
     def __init__(self, side: Side, made: Made, results: int) -> None:
         assert made.program is not None
-        self.program = made.program
         self.wrt = made.wrt
         self.results = results
-        self.types = self.program.input_types
+        self.types = made.program.input_types
         self.named = [name for name, _ in side.outputs] if len(side.outputs) == results else []
-        self._checker = Checker(side.checker.scope.meshes)
-        self._checked = self._checker.check(self.program)
+        self._of_program(side, made.program)
+        self.wide: _Subject | None = None
+        wide = widened(made.program)
+        if wide is not None:
+            again = object.__new__(_Subject)
+            again.wrt, again.results, again.named, again.wide = made.wrt, results, self.named, None
+            again.types = wide.input_types
+            again._of_program(side, wide)
+            if not again._checker.refusals:
+                self.wide = again
+                again._before = made.program
+                again.gross = _GROSS if max(self._units, default=0.0) > _SINGLE else _GROSS_WIDE
 
-    def of(self, values: Sequence[Array]) -> tuple[list[Array], float, float]:
-        """What it computes of these inputs; by what share roundings may change it, and the size of what was met."""
+    def _of_program(self, side: Side, program: Program) -> None:
+        self.program = program
+        self._before: Program | None = None
+        self._others: list[_Subject] | None = None
+        self.gross = _GROSS
+        self._checker = Checker(side.checker.scope.meshes)
+        self._checked = self._checker.check(program)
+        self._units = units(program)
+
+    def of(self, values: Sequence[Array]) -> _Computed:
+        """What it computes of these inputs."""
+        scope = self._checker.scope
         random = np.random.default_rng(0)
         machine = Machine(self._checker, True, 1, random)
-        scope = self._checker.scope
-        given = [
-            whole_input(value, type, machine, scope, random) for value, type in zip(values, self.types, strict=True)
-        ]
         try:
-            found = machine.run(self._checked, scope, given, frozenset(range(len(self.program.outputs))), watch=True)
+            found = self._run(machine, values)
         except Failed as failed:
             raise CannotRun(str(failed.cause)) from failed
         arrays = [machine.checked_value(one, self._checked_type(at), scope) for at, one in enumerate(found)]
         met = max((size_of(value) for value, _, _ in machine.watched.values()), default=0.0)
-        return [one for one in arrays if one is not None], machine.roundoff * machine.growth, met
+        terms = _COARSE * machine.growth
+        shares = [terms * min(one, _SINGLE) + (_ROUNDED * one if one > _SINGLE else 0) for one in self._units]
+        plain = {name: value for name, (value, _, _) in machine.watched.items()}
+
+        def again(rounding: Rounding) -> dict[str, Array]:
+            moved = Machine(self._checker, True, 1, np.random.default_rng(0))
+            moved.rounding = rounding
+            try:
+                self._run(moved, values)
+            except Failed:
+                return {}
+            return {name: value for name, (value, _, _) in moved.watched.items()}
+
+        spread = Spread(again, plain, 1.0, 0.0)
+        literals: list[dict[str, float]] = []
+
+        def of(at: int) -> float:
+            atom = str(self.program.outputs[at])
+            if not literals:
+                literals.append(self._by_literals(values, plain))
+            return spread.of(atom) + literals[0].get(atom, 0.0)
+
+        return _Computed([one for one in arrays if one is not None], shares, met, of)
+
+    def _run(self, machine: Machine, values: Sequence[Array]) -> list[Value]:
+        scope = self._checker.scope
+        given = [
+            whole_input(value.astype(dtype_of(type.dtype)) if isinstance(type, ArrayType) else value, type, machine,
+                        scope, machine.random)
+            for value, type in zip(values, self.types, strict=True)
+        ]  # fmt: skip
+        return machine.run(self._checked, scope, given, frozenset(range(len(self.program.outputs))), watch=True)
+
+    def _by_literals(self, values: Sequence[Array], plain: dict[str, Array]) -> dict[str, float]:
+        """How far the rounding of the numbers that are written out moves what names stand for."""
+        farthest: dict[str, float] = {}
+        for other in self._with_others():
+            machine = Machine(other._checker, True, 1, np.random.default_rng(0))
+            try:
+                other._run(machine, values)
+            except Failed:
+                continue
+            for name, (value, _, _) in machine.watched.items():
+                if name in plain and plain[name].shape == value.shape and unit(value.dtype):
+                    with np.errstate(all="ignore"):
+                        off = np.abs(comparable(value) - comparable(plain[name]))
+                    most = 2 * float(np.max(off, where=np.isfinite(off), initial=0))
+                    farthest[name] = max(farthest.get(name, 0.0), most)
+        return farthest
+
+    def _with_others(self) -> list[_Subject]:
+        """The program with its numbers moved; none where all are exact."""
+        if self._others is None:
+            self._others = []
+            for number in range(_MOVES) if self._before is not None else ():
+                assert self._before is not None
+                program = widened(self._before, np.random.default_rng(number))
+                if program is None or not moves_numbers(self._before):
+                    break
+                other = object.__new__(_Subject)
+                other.types, other.program = self.types, program
+                other._checker = Checker(self._checker.scope.meshes)
+                other._checked = other._checker.check(program)
+                self._others.append(other)
+        return self._others
 
     def _checked_type(self, at: int) -> Type | None:
         type = self._checked.types[at]
@@ -178,25 +288,27 @@ def _search(
         """The values that differ, by their place."""
         count = len(names)
         swapped = [values[at] for at in order] + list(values[count:])
-        (one, share, met), (two, other, met_there) = mine.of(values), theirs.of(swapped)
-        if len(one) != len(two):
-            raise CannotRun("they have another number of results")
-        allowed, beside = _COARSE * max(share, other), max(share, other) * max(met, met_there)
-        return [
-            (at, a, b)
-            for at, (a, b) in enumerate(zip(one, two, strict=True))
-            if apart(a, b, max(allowed, _rough(a)), beside)
-        ]
+        if mine.wide is not None and theirs.wide is not None:
+            try:
+                found = _differences(mine.wide, theirs.wide, values, swapped, shares, "as float64")
+            except CannotRun:  # what ends by rounding does not end there
+                mine.wide = theirs.wide = None
+                shares.clear()
+            else:
+                if found:
+                    return found
+        return _differences(mine, theirs, values, swapped, shares, "as written")
 
+    shares: dict[str, float] = {}
     tried: dict[str, tuple[int, int]] = {}
     best: tuple[tuple[bool, bool, int], list[Array]] | None = None
-    families = list(_FAMILIES.items())
+    families = list(FAMILIES.items())
     for at in range(number + MOST_SIMPLE):
-        family, make = families[at % len(families)] if at < number else ("", _binary)
+        family, make = families[at % len(families)] if at < number else ("", binary)
         if not family and (best is None or best[0][2] == 0):
             break  # nothing differs, or already where there are ones and zeros alone
         values = [
-            make(type, random) if position < len(names) else _seed(type, at if family else 0, random)
+            make(type, random) if position < len(names) else seed(type, at if family else 0, random)
             for position, type in enumerate(mine.types)
         ]
         off = both(values)
@@ -209,44 +321,40 @@ def _search(
                 best = grade, values
     gradients = tuple(names[at] for at in mine.wrt)
     if best is None:
-        return Values(tried, gradients=gradients)
+        return Values(tried, gradients=gradients, shares=shares)
     (finite, in_results, _), first = best
 
     def fails(values: list[Array]) -> bool:
         off = both(values)
         return bool(off) and _finite(off) >= finite and (off[0][0] < mine.results) >= in_results
 
-    plain = [*first[: len(names)], *(_ones(type, random) for type in mine.types[len(names) :])]
+    plain = [*first[: len(names)], *(ones(type, random) for type in mine.types[len(names) :])]
     first = plain if fails(plain) else first
-    smallest = _smaller(first, len(names), fails)
+    smallest = smaller(first, len(names), fails)
     shown = tuple((_what(mine, at, names), one, two) for at, one, two in both(smallest))
-    return Values(tried, "", gradients, dict(zip(names, smallest, strict=False)), shown)
+    return Values(tried, "", gradients, dict(zip(names, smallest, strict=False)), shown, shares)
 
 
-def _smaller(values: list[Array], count: int, fails: Callable[[list[Array]], bool]) -> list[Array]:
-    """Inputs of zeros, ones and twos, as far as they still fail."""
-    left = MOST_SMALLER
-    for at in range(count):
-        for simple in _SIMPLE:
-            trial = [*values[:at], np.full_like(values[at], simple), *values[at + 1 :]]
-            if left and values[at].dtype.kind in "fiub" and not np.array_equal(trial[at], values[at]):
-                left -= 1
-                if fails(trial):
-                    values = trial
-                    break
-    for at in range(count):
-        for place in np.ndindex(values[at].shape) if values[at].size <= MOST_SMALLER else ():
-            for simple in _SIMPLE:
-                if not left or values[at].dtype.kind not in "fiub" or values[at][place] == simple:
-                    break
-                left -= 1
-                changed = values[at].copy()
-                changed[place] = simple
-                trial = [*values[:at], changed, *values[at + 1 :]]
-                if fails(trial):
-                    values = trial
-                    break
-    return values
+def _differences(
+    mine: _Subject, theirs: _Subject, values: Sequence[Array], swapped: Sequence[Array], shares: dict[str, float],
+    how: str,
+) -> list[tuple[int, Array, Array]]:  # fmt: skip
+    one, two = mine.of(values), theirs.of(swapped)
+    if len(one.arrays) != len(two.arrays):
+        raise CannotRun("they have another number of results")
+    found = []
+    for at, (a, b) in enumerate(zip(one.arrays, two.arrays, strict=True)):
+        allowed = max(one.shares[at], two.shares[at])
+        shares[how] = max(shares.get(how, 0.0), allowed)
+        if not apart(a, b, allowed):
+            continue
+        gross = max(mine.gross, theirs.gross, allowed)
+        if not apart(a, b, gross, gross * max(one.met, two.met)) and not apart(
+            a, b, allowed, one.spread(at) + two.spread(at)
+        ):
+            continue  # terms cancel, or numbers are written out rounded
+        found.append((at, a, b))
+    return found
 
 
 def _what(mine: _Subject, at: int, names: Sequence[str]) -> str:
@@ -263,85 +371,3 @@ def _finite(off: Sequence[tuple[int, Array, Array]]) -> bool:
 def _odd(value: Array) -> int:
     """How many elements are neither zero nor one."""
     return int(np.sum((value != 0) & (value != 1))) if value.dtype.kind in "fiub" else 0
-
-
-def _rough(value: Array) -> float:
-    """A share that no mistake is smaller than, and roundings are: the square root of the unit roundoff."""
-    return float(np.sqrt(unit(value.dtype)))
-
-
-def _text(value: Array) -> str:
-    if value.size > _SHOWN:
-        return f"{value.dtype}{list(value.shape)}, from {value.ravel()[:4].tolist()} on"
-    return str(value.tolist())
-
-
-# --- inputs -----------------------------------------------------------------------------------------------------------
-
-
-def _shape(type: ArrayType) -> tuple[int, ...]:
-    if any(isinstance(size, str) for size in type.shape):
-        raise CannotRun(f"an input is {type}, whose sizes are symbolic")
-    return tuple(int(size) for size in type.shape)
-
-
-def _made(type: Type | None, random: np.random.Generator, numbers: Callable[[tuple[int, ...]], Array]) -> Array:
-    """An array of a type; keys and the like as they are drawn."""
-    if not isinstance(type, ArrayType):
-        raise CannotRun(f"an input is {type}, which is no array")
-    drawn(type, np.random.default_rng(0))  # what is too large, or has no values, is told there
-    if dtype_class(type.dtype) not in "fiubc" or type.dtype == "float0":
-        return drawn(type, random)
-    return numbers(_shape(type)).astype(dtype_of(type.dtype))
-
-
-def _ones(type: Type | None, random: np.random.Generator) -> Array:
-    return _made(type, random, np.ones)
-
-
-def _binary(type: Type | None, random: np.random.Generator) -> Array:
-    return _made(type, random, lambda shape: random.integers(0, 2, shape))
-
-
-def _single(type: Type | None, random: np.random.Generator) -> Array:
-    def one(shape: tuple[int, ...]) -> Array:
-        found = np.zeros(shape)
-        found[tuple(int(random.integers(size)) for size in shape)] = 1
-        return found
-
-    return _made(type, random, lambda shape: one(shape) if 0 not in shape else np.zeros(shape))
-
-
-def _integers(type: Type | None, random: np.random.Generator) -> Array:
-    low = -3 if isinstance(type, ArrayType) and dtype_class(type.dtype) in "fic" else 0
-    return _made(type, random, lambda shape: random.integers(low, 4, shape))
-
-
-def _drawn(type: Type | None, random: np.random.Generator) -> Array:
-    return _made(type, random, lambda shape: random.integers(-16, 16, shape) / 8 + 1 / 16)
-
-
-def _alike(type: Type | None, random: np.random.Generator) -> Array:
-    """The halves, quarters and so on of every dim are alike, however many devices cut it."""
-
-    def tiled(shape: tuple[int, ...]) -> Array:
-        cuts = [bool(axes) for axes in type.axes] if isinstance(type, ArrayType) else []
-        block = tuple(1 if cut else size for size, cut in zip(shape, cuts, strict=True))
-        return np.broadcast_to(random.integers(1, 4, block), shape)
-
-    return _made(type, random, tiled)
-
-
-_FAMILIES: Final[dict[str, Callable[[Type | None, np.random.Generator], Array]]] = {
-    "ones": _ones,
-    "alike on every device": _alike,
-    "zeros and ones": _binary,
-    "small integers": _integers,
-    "one element": _single,
-    "drawn": _drawn,
-}
-
-
-def _seed(type: Type | None, at: int, random: np.random.Generator) -> Array:
-    """A cotangent: ones, and from the second round on small integers."""
-    return _ones(type, random) if at < len(_FAMILIES) else _integers(type, random)

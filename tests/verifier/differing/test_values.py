@@ -62,7 +62,7 @@ def test_a_mean_of_means_is_no_mean(means: Path) -> None:
     found: dict[str, Any] = json.loads(run(means, "whole", "mean_of_means", "--values", "--json").stdout)["values"]
     assert found["gradients"] == ["w", "x", "mask"]
     for family, one in found["tried"].items():
-        assert (one["equal"] == one["inputs"]) == (family in ("ones", "alike on every device")), family
+        assert (one["equal"] == one["inputs"]) == (family in ("ones", "alike on every device", "zeros")), family
     w, x, mask = (np.array(ast.literal_eval(found["counterexample"][name])) for name in ("w", "x", "mask"))
     assert {*x.tolist(), *mask.tolist()} <= {0, 1}
     parts = (w * x * mask).reshape(2, 2).sum(1) / mask.reshape(2, 2).sum(1)
@@ -82,6 +82,63 @@ def test_what_is_equal_is_proved_of_nothing_else(means: Path) -> None:
 def test_programs_of_other_shapes_are_not_compared(means: Path) -> None:
     found = run(means, "whole", "other_shapes", "--values")
     assert (found.exit_code, "values: not compared: their inputs have other shapes" in found.stdout) == (1, True)
+
+
+NEAR = {
+    "a ten thousandth": ("b:f32[16] = mul a 1.0001:f32[]", "b:f32[16] = mul a 1.0:f32[]", False),
+    "a mean over other many": (
+        "c:f32[] = reduce_sum[axes=(0,)] a\n b:f32[] = div c 16.0:f32[]",
+        "c:f32[] = reduce_sum[axes=(0,)] a\n b:f32[] = div c 15.99:f32[]", False,
+    ),
+    "a little more": (
+        "c:f32[] = reduce_sum[axes=(0,)] a\n b:f32[] = add c 1e-05:f32[]", "b:f32[] = reduce_sum[axes=(0,)] a", False,
+    ),
+    "thirty for thirty-two": (
+        "c:bf16[16] = convert_element_type[new_dtype=bfloat16 weak_type=False] a\n d:bf16[16] = div c 32.0:bf16[]\n"
+        " b:f32[16] = convert_element_type[new_dtype=float32 weak_type=False] d",
+        "b:f32[16] = div a 31.0:f32[]", False,
+    ),
+    "a number written out": ("b:f32[16] = mul a 0.1:f32[]", "b:f32[16] = div a 10.0:f32[]", True),
+    "a sum in another order": (
+        "c:f32[4,4] = reshape[dimensions=None new_sizes=(4, 4) sharding=None] a\n d:f32[4] = reduce_sum[axes=(0,)] c\n"
+        " b:f32[] = reduce_sum[axes=(0,)] d", "b:f32[] = reduce_sum[axes=(0,)] a", True,
+    ),
+    "nothing by nothing": ("b:f32[16] = div a a", "c:f32[16] = mul a 2.0:f32[]\n b:f32[16] = div c c", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_roundings_explain_little(name: str, tmp_path: Path) -> None:
+    """What differs by more than roundings is different, however little that is; and what they explain is not."""
+    *bodies, equal = NEAR[name]
+    for at, body in enumerate(bodies):
+        (tmp_path / f"{at}.jaxpr").write_text(f"{{ lambda ; a:f32[16] f:f8_e4m3fn[4]. let\n {body}\n in (b,) }}")
+    names = [str(tmp_path / f"{at}.jaxpr") for at in (0, 1)]
+    found = CliRunner().invoke(main, ["diff", *names, "--values", "8"], prog_name="shardproof")
+    assert found.exit_code == (0 if equal else 1), found.output
+    assert f"values: {'equal' if equal else 'different'} on " in found.stdout, found.output
+    assert ("of the largest element: " in found.stdout) == equal
+
+
+def test_the_elements_that_differ_are_shown(tmp_path: Path) -> None:
+    """Of a large array: where, and both values; and as data all of it."""
+    texts = ("b:f32[8,4] = abs a", "b:f32[8,4] = neg a")
+    for at, body in enumerate(texts):
+        (tmp_path / f"{at}.jaxpr").write_text(f"{{ lambda ; a:f32[8,4]. let\n {body}\n in (b,) }}")
+    names = [str(tmp_path / f"{at}.jaxpr") for at in (0, 1)]
+    shown, data = (
+        CliRunner().invoke(main, ["diff", *names, "--values", *more], prog_name="shardproof")
+        for more in ([], ["--json"])
+    )
+    found = json.loads(data.stdout)["values"]
+    (result,) = (one for one in found["different"] if one["what"] == "b")
+    given = np.array(ast.literal_eval(found["counterexample"]["a"]))
+    assert np.array_equal(np.array(ast.literal_eval(result["old"])), np.abs(given))
+    places = [tuple(one["at"]) for one in result["elements"]]
+    assert places == [tuple(map(int, at)) for at in np.argwhere(given)]
+    place = list(places[0])
+    assert f"but {place} = {given[places[0]]}" in shown.stdout
+    assert f"at {place} {abs(given[places[0]])} and {-given[places[0]]}" in shown.stdout
 
 
 TEXTS = [
