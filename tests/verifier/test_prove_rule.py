@@ -183,3 +183,92 @@ def test_a_kernel_makes_what_is_declared(tmp_path: Path) -> None:
     found = prove(path)
     assert found.exit_code == 2
     assert "makes bool[4,8] of f32[4,8], and the declaration says f32[4,8]" in found.output
+
+
+FAILING = (
+    ASKING.partition("PRIMITIVES")[0]
+    + """
+def shaped(np, p, x):
+    assert x.shape == (4, 8)
+    return 2 * x
+
+def low(np, p, x):
+    if x.min() < -1:
+        raise ValueError("too low")
+    return 2 * x
+
+PRIMITIVES = [
+    ours("shaped", shaped),
+    ours("low", low),
+    ours("powers", lambda np, p, x: np.frexp(x)[0] * 2 ** np.frexp(x)[1]),
+    ours("nothing", lambda np, p, x: None if x.min() < -1 else x),
+    ours("twice", lambda np, p, x: 2 * x),
+]
+"""
+)
+
+
+def test_a_kernel_that_fails_in_a_run_is_named_after_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "failing.py"
+    path.write_text(FAILING)
+    found = prove(path)
+    assert found.exit_code == 2
+    assert "twice: 4 typings" in found.output
+    for line in (
+        "the kernel of shaped fails on f32[2,8]: AssertionError",
+        "the kernel of low fails on f32[4,8]: ValueError: too low",
+        "the kernel of powers fails on f32[4,8]: ValueError: Integers to negative integer powers",
+        "the kernel of nothing fails on f32[4,8]: TypeError: it makes object",
+    ):
+        assert line in found.output
+    assert "Traceback" not in found.output
+    assert "float()" not in found.output
+
+
+MAGNITUDES = (
+    ASKING.partition("PRIMITIVES")[0]
+    + """
+from dataclasses import replace
+from calculus.primitives import TABLE
+
+WRONG = [
+    ours("rounded", lambda np, p, x: np.round(x * 16) / 16),
+    ours("decimals", lambda np, p, x: np.round(x, 3)),
+    ours("nearest", lambda np, p, x: np.rint(x * 16) / 16),
+    ours("clipped", lambda np, p, x: x.clip(-1000, 1000)),
+    ours("remainder", lambda np, p, x: np.fmod(x, 1e9)),
+    ours("cut", lambda np, p, x: np.vectorize(lambda v: v if v < 1000 else 0.0)(x)),
+    ours("stepped", lambda np, p, x: np.heaviside(x - 1e4, 0) + x),
+    ours("positive", lambda np, p, x: x if x.min() < 0 else np.sin(x)),
+]
+RIGHT = [
+    ours("twice", lambda np, p, x: 2 * x),
+    ours("added", lambda np, p, x: np.asarray(x) + 0.1 * np.asarray(x)),
+    ours("half", lambda np, p, x: x.astype("float16").astype("float32")),
+    replace(TABLE["cumsum"], name="running"),
+    replace(TABLE["fft"], name="waves"),
+]
+PRIMITIVES = [*WRONG, *RIGHT]
+CALLS = {one.name: ["f32[8]"] for one in WRONG} | {
+    "twice": ["f32[4]", "bf16[4]", "c64[4]"],
+    "running": ["[axis=0 reverse=False] f32[8,2]"],
+    "waves": ["[fft_lengths=(8,) fft_type=2] f32[2,8]"],
+}
+"""
+)
+
+
+def test_what_is_linear_is_so_at_every_magnitude(tmp_path: Path) -> None:
+    """What rounds, clips or takes remainders is shown on devices; what is only rounded as floats are is not."""
+    path = tmp_path / "magnitudes.py"
+    path.write_text(MAGNITUDES)
+    found = {one["primitive"]: one["obligations"] for one in json.loads(prove(path, "--json").output)}
+    refuted = {name: [each for each in several if each["status"] == "refuted"] for name, several in found.items()}
+    wrong, right = list(refuted)[:8], list(refuted)[8:]
+    assert not any(refuted[name] for name in right), refuted
+    for name in wrong:
+        assert len(refuted[name]) == 1 or name == "positive"  # which looks at other elements, where it is cut too
+        shown = refuted[name][-1]
+        assert shown["name"].endswith("unreduced.unreduced")
+        assert sum(line.startswith("device X=") for line in shown["blocks"]) == 2
+    assert {each["domain"].partition(", ")[2] for each in found["half"]} == {"rounding to f16 taken as the identity"}

@@ -225,7 +225,7 @@ def _without(chosen: list[Piece], names: tuple[str, ...], hypothesis: str, as_da
 
 
 def _rule(path: Path, as_data: bool) -> int:
-    """1 where something is refuted."""
+    """1 where something is refuted; raises `Misused` after all is said, where something cannot be judged."""
     from verifier.proving.rules import REFUTED, prove_rules
     from verifier.rules_files import BadRules
 
@@ -245,11 +245,12 @@ def _rule(path: Path, as_data: bool) -> int:
                 ],
                 "claims": [claim._asdict() for claim in one.claims],
                 "left_out": list(one.left_out),
+                "failed": one.failed,
             }
             for one in found
         ]  # fmt: skip
         say(json.dumps(said, indent=2))
-    for one in found if not as_data else []:
+    for one in [each for each in found if not each.failed] if not as_data else []:
         say(f"{one.name}: {len(one.outcomes)} typings, of {', of '.join(one.calls)}")
         for each in one.outcomes:
             typing = each.obligation.says.partition(" takes ")[2].partition(",")[0]
@@ -265,6 +266,8 @@ def _rule(path: Path, as_data: bool) -> int:
             say(f"  sound, and left out: {line}")
         if not one.can_run:
             say("  without a kernel nothing is run: what is left out is not looked for")
+    if failed := [one.failed for one in found if one.failed]:
+        raise Misused("\n".join(failed))
     wrong = any(not each.holds for one in found for each in one.outcomes)
     return 1 if wrong or any(claim.verdict == REFUTED for one in found for claim in one.claims) else 0
 

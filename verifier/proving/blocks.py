@@ -77,7 +77,7 @@ def counterexample(
         except (ValueError, IndexError, TypeError) as error:
             return (f"it does not run on blocks: {error}",)
         if said := _wrong(held, whole, result, mesh):
-            return (said, *_lines(families, held, mesh))
+            return (said, *lines(families, held, mesh))
     return ()
 
 
@@ -93,7 +93,7 @@ def _special(sample: Sample, given: Any, result: ArrayType, number: int) -> tupl
             shape = tuple(one.stop - one.start for one in part(result, MESH, device))
             held[device] = execution.compute(on_blocks(execution.primitive, execution.site, each, shape), each)[number]
         if said := _wrong(held, execution.run(wholes)[number], result, MESH):
-            return (said, *_lines(families, held, MESH))
+            return (said, *lines(families, held, MESH))
     return ()
 
 
@@ -129,7 +129,8 @@ def _small(value: Any, type: ArrayType, mesh: Mesh, largest: int, random: np.ran
     return {device: both[device[at]][part(type, mesh, device)] for device in devices(mesh)}
 
 
-def _lines(families: Sequence[Any], held: Mapping[Any, Any], mesh: Mesh) -> Iterator[str]:
+def lines(families: Sequence[Any], held: Mapping[Any, Any], mesh: Mesh) -> Iterator[str]:
+    """What each device holds and computes, a line each."""
     for device in devices(mesh):
         where = ", ".join(f"{axis}={one}" for axis, one in zip(mesh.by_name, device, strict=True))
         operands = "; ".join(written(family[device]) for family in families)

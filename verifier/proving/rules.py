@@ -17,8 +17,10 @@ from __future__ import annotations
 import itertools
 import re
 import runpy
+import traceback
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +39,14 @@ from verifier.devices import numpy_dtype
 from verifier.kernels import compute
 from verifier.proving.blocks import counterexample
 from verifier.proving.judgments import Judgment, accepted, of_declaration
+from verifier.proving.magnitudes import wrong
 from verifier.proving.obligations import Outcome, discharge
 from verifier.proving.soundness import obligations
 from verifier.proving.tried import unsound_unrefuted
+from verifier.proving.watched import Watched, raised
 from verifier.rules_files import BadRules, declared
 from verifier.samples import Sample
+from verifier.trials.executions import DimState
 
 PROVED, REFUTED, ONE_WAY, LEFT_OUT = "proved", "refuted", "one-way", "not declared"
 
@@ -70,7 +75,8 @@ class _Call(NamedTuple):
 
 class Proven(NamedTuple):
     """What came of one declaration. outcomes: of each typing that it allows. left_out: typings of the runs that read
-    back right every time, and that it does not allow. calls: the operands of which all of this is said."""
+    back right every time, and that it does not allow. calls: the operands of which all of this is said. failed: why
+    nothing can be said of it, a sentence."""
 
     name: str
     outcomes: tuple[Outcome, ...]
@@ -78,10 +84,11 @@ class Proven(NamedTuple):
     left_out: tuple[str, ...]
     can_run: bool
     calls: tuple[str, ...] = ()
+    failed: str = ""
 
 
 def prove_rules(path: Path) -> list[Proven]:
-    """Each declaration of a file. Raises `BadRules`."""
+    """Each declaration of a file; of one that cannot be judged, why. Raises `BadRules` where the file says nothing."""
     primitives = declared(path)
     said = runpy.run_path(str(path))
     claims = [_parsed(path, text) for text in said.get("CLAIMS", ())]
@@ -94,17 +101,33 @@ def prove_rules(path: Path) -> list[Proven]:
     for primitive in primitives:
         own = [(call, result, text) for name, call, result, text in claims if name == primitive.name]
         shadowed = TABLE.get(primitive.name)
-        TABLE[primitive.name] = primitive
+        kernel = None if primitive.kernel is None else Watched(primitive.name, primitive.kernel)
+        TABLE[primitive.name] = watched = replace(primitive, kernel=kernel)
         try:
-            found.append(_proven(path, primitive, own, calls.get(primitive.name, [])))
+            found.append(_proven(path, watched, own, calls.get(primitive.name, [])))
+        except BadRules as error:
+            found.append(_failed(primitive, str(error)))
         except Refused as refused:
-            raise BadRules(f"{path}: {primitive.name}: {refused.refusal.message}: {refused.refusal.because}") from None
+            why = f"{refused.refusal.message}: {refused.refusal.because}"
+            found.append(_failed(primitive, f"{path}: {primitive.name}: {why}"))
+        except Exception as error:
+            lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+            if kernel is not None and error is kernel.failure and kernel.said:
+                found.append(_failed(primitive, f"{path}: {kernel.said}"))
+            elif lines:
+                found.append(_failed(primitive, f"{path}:{lines[-1]}: {primitive.name} fails: {raised(error)}"))
+            else:
+                raise
         finally:
             if shadowed is None:
                 del TABLE[primitive.name]
             else:
                 TABLE[primitive.name] = shadowed
     return found
+
+
+def _failed(primitive: Primitive, why: str) -> Proven:
+    return Proven(primitive.name, (), (), (), primitive.kernel is not None, failed=why)
 
 
 def _parsed(path: Path, text: str) -> tuple[str, _Call, ArrayType, str]:
@@ -171,7 +194,7 @@ def _proven(
     left_out: list[str] = []
     if primitive.kernel is not None:
         for sample in samples.values():
-            left_out += unsound_unrefuted(primitive, sample)[1]
+            left_out += unsound_unrefuted(primitive, sample, partial(_only_there, primitive, sample))[1]
     judged = tuple(
         _claim(primitive, samples[call.plain], (*call.operands, result), text, outcomes)
         for call, result, text in claims
@@ -188,9 +211,10 @@ def _tried(path: Path, primitive: Primitive, sample: Sample) -> None:
     try:
         found = compute(primitive, sample.site, values)
     except Exception as error:  # noqa: BLE001  # whatever it raises, it is the file's
+        help = ". What a parameter is that is printed with a point, float() reads" if len(sample.parameters) else ""
         raise BadRules(
             f"{path}: the kernel of {primitive.name} fails on {' '.join(map(str, sample.operands))}: "
-            f"{type(error).__name__}: {error}. What a parameter is that is printed with a point, float() reads"
+            f"{raised(error)}{help}"
         ) from None
     scheme = primitive.scheme(sample.site)
     said = [
@@ -203,6 +227,11 @@ def _tried(path: Path, primitive: Primitive, sample: Sample) -> None:
             f"{path}: the kernel of {primitive.name} makes {', '.join(map(str, made))} of "
             f"{' '.join(map(str, sample.operands))}, and the declaration says {', '.join(map(str, said))}"
         )
+
+
+def _only_there(primitive: Primitive, sample: Sample, number: int, given: Sequence[DimState], state: DimState) -> bool:
+    """Whether what reads back right of small numbers reads back wrong at some magnitude."""
+    return bool(wrong(primitive, sample, number, given, state))
 
 
 def _sample(primitive: Primitive, call: _Call, number: int) -> Sample:
@@ -219,11 +248,12 @@ def _claim(
         axis for one in types for axis in (*one.unreduced, *one.reduced)
     })  # fmt: skip
     mesh = Mesh([Axis(axis, 2) for axis in axes] or [Axis("X", 2)])
-    if primitive.kernel is not None and (wrong := counterexample(primitive, sample.site, operands, result, mesh)):
-        return Claim(text, REFUTED, wrong[0], wrong[1:])
+    if primitive.kernel is not None and (said := counterexample(primitive, sample.site, operands, result, mesh)):
+        return Claim(text, REFUTED, said[0], said[1:])
     scheme, q = of_declaration(primitive, sample, 0)
     allowed = {(one.given, one.result) for one in accepted(sample, 0, primitive)}
     start = f"soundness.{sample}."
+    refuted = {one.obligation.name.removeprefix(start): one for one in outcomes if one.blocks}
     proved = {one.obligation.name.removeprefix(start) for one in outcomes if one.holds}
     for axis in axes:
         given = tuple(_state(scheme.operands[at], one, axis) for at, one in enumerate(operands))
@@ -232,6 +262,8 @@ def _claim(
         ours = "C" if target in ("N", "R") else target
         if (plain, ours) not in allowed:
             return Claim(text, LEFT_OUT, f"along {axis} it does not follow from the declaration; no run refutes it")
+        if no := refuted.get(str(Judgment(plain, ours, 1))):
+            return Claim(text, REFUTED, no.blocks[0], no.blocks[1:])
         if str(Judgment(plain, ours, 1)) not in proved:
             return Claim(text, LEFT_OUT, f"along {axis} nothing was proved")
         if not q.contains(given, target):

@@ -9,6 +9,9 @@ from verifier.proving import extended
 from verifier.proving.terms import Pair, Terms, Value
 from verifier.solver import And, If, Not, Or, ToNumber, number
 
+ROUNDING: Final = "rounding to "
+"""So begins the note of a number that is rounded to fewer bits, which changes nothing of a real number."""
+
 
 class Word(NamedTuple):
     """A dtype of numpy's that kernels call to make numbers, and convert to."""
@@ -209,7 +212,8 @@ class Element:
         return self
 
     def astype(self, target: Any) -> Element:
-        """Between floats, and from real to complex, the number itself; of integers see `_whole`."""
+        """Between floats, and from real to complex, the number itself; where it is rounded that is noted. Of integers
+        see `_whole`."""
         short = (
             "i32"
             if target is int
@@ -221,6 +225,8 @@ class Element:
             raise Untraceable
         before, after = dtype_class(self.short), dtype_class(short)
         if short == self.short or (before == after and before in "fc"):
+            if short != self.short and DTYPES[short][1] <= DTYPES[self.short][1]:
+                self.looked.append(f"{ROUNDING}{short}")
             return self.of(self.value, short)
         if after == "c" and before == "f":
             return self.of(Pair(self.value, number(0)), short)

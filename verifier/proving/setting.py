@@ -72,6 +72,7 @@ class Setting:
         self.finite = finite
         self.cut = judgment.cut
         self.opaque: list[str] = []
+        self.rounded: list[str] = []
         self.blind, self.seen = blind, True
         self.sorts = [self._sort(factor) for factor in range(len(self.scheme.sizes))]
         self.results = [factor for dim in self.scheme.results[number] for factor in dim]
@@ -158,6 +159,7 @@ class Setting:
             found = traced(self.terms, seen, self.sample.site, [array(digits) for array in arrays], self.dtype,
                            self.number)  # fmt: skip
             self.opaque += found.looked
+            self.rounded += found.rounded
             self.seen = self.seen and found.seen
             return found.value
         return self._opaque(arrays, digits, local)

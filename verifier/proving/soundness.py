@@ -18,7 +18,7 @@ from calculus.linearity import KIND, PENDING
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.types import dtype_class
-from verifier.proving import extended
+from verifier.proving import extended, magnitudes
 from verifier.proving.blocks import of_judgment
 from verifier.proving.declared import declared
 from verifier.proving.judgments import Judgment, accepted
@@ -46,12 +46,14 @@ _DEVICES: Final = (
 
 
 class Shown(NamedTuple):
-    """What is to be proved of one judgment, and on what it rests."""
+    """What is to be proved of one judgment, and on what it rests. rounded: the dtypes that the kernel rounds to on its
+    way, which counts as the identity."""
 
     queries: tuple[Query, ...]
     basis: str
     domain: str
     uses: tuple[str, ...]
+    rounded: tuple[str, ...] = ()
 
 
 def shown(primitive: Primitive, sample: Sample, number: int, judgment: Judgment) -> Shown:
@@ -106,7 +108,11 @@ def _shown(here: Setting) -> Shown:
             domain += ", beside finite numbers" if here.finite else ""
     basis = DEFINITION if here.seen else PROPERTIES
     return Shown(
-        tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries), basis, domain, uses
+        tuple(query._replace(hypotheses=(*given, *query.hypotheses)) for query in queries),
+        basis,
+        domain,
+        uses,
+        tuple(dict.fromkeys(here.rounded)),
     )
 
 
@@ -226,7 +232,7 @@ def _piece(here: Setting, position: int, which: str, kind: str) -> Array:
 
 def obligations(sample: Sample, primitive: Primitive | None = None, run: bool = False) -> list[Obligation]:
     """Every judgment of a sample call that Local allows. What rests on declared properties is run as well; with `run`,
-    all: where nobody has held the definition against the kernel."""
+    all, and at every magnitude: where nobody has held the definition against the kernel."""
     primitive = primitive or TABLE[sample.primitive]
     found = []
     results = len(primitive.scheme(sample.site).results)
@@ -252,12 +258,16 @@ def judged(
         made = shown(primitive, sample, number, judgment)
     except (IllSorted, TypeError, KeyError) as error:
         return replace(one, check=partial(_ill_sorted, str(error)))
-    check = None
-    if (run or made.basis == PROPERTIES) and runs(sample):
+    check, domain = None, made.domain
+    if run and runs(sample):
+        call = (primitive, sample, number, judgment, made.rounded)
+        check = partial(magnitudes.refuted, *call)
+        one = replace(one, blocks=partial(magnitudes.blocks, *call))
+        if made.rounded:
+            domain += f", rounding to {' and '.join(made.rounded)} taken as the identity"
+    elif made.basis == PROPERTIES and runs(sample):
         check = partial(objection, primitive, sample, number, judgment)
-    return replace(
-        one, queries=partial(_queries, made), basis=made.basis, domain=made.domain, uses=made.uses, check=check
-    )
+    return replace(one, queries=partial(_queries, made), basis=made.basis, domain=domain, uses=made.uses, check=check)
 
 
 def _ill_sorted(error: str) -> str:

@@ -16,7 +16,7 @@ from calculus.primitives.declaration import Primitive, Site
 from calculus.types import dtype_class
 from verifier.kernels import plain
 from verifier.proving import extended
-from verifier.proving.scalars import Element, Kind, Untraceable, Word
+from verifier.proving.scalars import ROUNDING, Element, Kind, Untraceable, Word
 from verifier.proving.terms import NeedsExtended, Pair, Terms, Value, key_of
 from verifier.solver import And, If, ToInteger, ToNumber
 
@@ -175,11 +175,12 @@ def _part(short: str) -> str:
 
 class Traced(NamedTuple):
     """What a kernel makes of one element of each operand. looked: the functions of which nothing is known. seen:
-    whether the kernel was looked into."""
+    whether the kernel was looked into. rounded: the dtypes to which it rounds, which counts as the identity."""
 
     value: Value
     looked: tuple[str, ...]
     seen: bool
+    rounded: tuple[str, ...] = ()
 
 
 def traced(
@@ -199,7 +200,9 @@ def traced(
         part = value.real if isinstance(value, Pair) else value
         if isinstance(value, Pair) != (dtype_class(dtype) == "c") or part.sort() != terms.sort(dtype):
             raise Untraceable
-        return Traced(value, looked, seen=True)
+        unknown = tuple(one for one in looked if not one.startswith(ROUNDING))
+        rounded = tuple(one.removeprefix(ROUNDING) for one in looked if one.startswith(ROUNDING))
+        return Traced(value, unknown, seen=True, rounded=rounded)
     except Untraceable:
         name = f"kernel {primitive.name} {number}" if number else f"kernel {primitive.name}"  # some are other theories'
         return Traced(terms.opaque(name, values, dtype), (primitive.name,), seen=False)

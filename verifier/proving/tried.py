@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Final
 
@@ -84,9 +84,12 @@ def said_of(state: DimState) -> str:
     return f"sharded on dim {state[1]}" if isinstance(state, tuple) else word(state)
 
 
-def unsound_unrefuted(primitive: Primitive, sample: Sample) -> tuple[int, list[str]]:
+def unsound_unrefuted(
+    primitive: Primitive, sample: Sample, elsewhere: Callable[..., bool] | None = None
+) -> tuple[int, list[str]]:
     """How many judgments are refused as unsound, of one call; and those of which no run reads back wrong, though the
-    states say something that anyone could want (`arguable`)."""
+    states say something that anyone could want (`arguable`). elsewhere: whether other runs refute a number of a result,
+    states of the operands, and a state of it."""
     count = 0
     missing: list[str] = []
     dtypes = primitive.dtypes(sample.site)
@@ -115,6 +118,6 @@ def unsound_unrefuted(primitive: Primitive, sample: Sample) -> tuple[int, list[s
             missing += [
                 f"({', '.join(map(said_of, given))}) -> {said_of(state)}"
                 for state in execution.sound(given, left)[number]
-                if confirmed(sample, number, given, state)
+                if confirmed(sample, number, given, state) and not (elsewhere and elsewhere(number, given, state))
             ]
     return count, missing
