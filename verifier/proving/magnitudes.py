@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from calculus.primitives.declaration import Primitive
@@ -20,7 +19,7 @@ from verifier.proving.blocks import lines, of_judgment
 from verifier.proving.judgments import Judgment, of_dims
 from verifier.proving.tried import objection
 from verifier.samples import Sample
-from verifier.trials.cases import Case, runs
+from verifier.trials.cases import Case, limits_of, runs
 from verifier.trials.executions import KINDS, MESH, DimState, state_type
 
 MAGNITUDES: Final = tuple(10.0**power for power in range(-6, 11))
@@ -77,7 +76,7 @@ def wrong(
         return ()
     types = [state_type(one.dtype, one.shape, state) for one, state in zip(sample.operands, given, strict=True)]
     target = state_type(made, scheme.shape(scheme.results[number]), result)
-    limits = [_limits(one) for one in floats]
+    limits = [limits_of(numpy_dtype(one)) for one in floats]
     largest = min(float(one.max) for one in limits) / 16
     smallest = max(float(one.smallest_normal) / float(one.eps) for one in limits)
     narrow = largest < max(MAGNITUDES)
@@ -104,13 +103,6 @@ def wrong(
 
 def _is_float(dtype: str) -> bool:
     return numpy_dtype(dtype).kind in "fcV" and dtype != "float0"
-
-
-def _limits(dtype: str) -> Any:
-    """The precision and the range of a dtype, of a complex one those of its parts."""
-    found = numpy_dtype(dtype)
-    limits: Any = ml_dtypes.finfo
-    return limits(np.zeros((), found).real.dtype if found.kind == "c" else found)
 
 
 def _drawn(

@@ -39,6 +39,12 @@ def every_sample() -> list[Sample]:
     return found
 
 
+def limits_of(dtype: np.dtype[Any]) -> Any:
+    """The precision and the range of a float's dtype, of a complex one's those of its parts."""
+    limits: Any = ml_dtypes.finfo  # numpy's does not know the small floats
+    return limits(np.zeros((), dtype).real.dtype if dtype.kind == "c" else dtype)
+
+
 def special(dtype: Any) -> list[Any]:
     """Numbers at which monotone maps have failed: the ends, both zeros, small and large ones, infinities, NaN."""
     dtype = np.dtype(dtype)
@@ -47,8 +53,7 @@ def special(dtype: Any) -> list[Any]:
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
         return [ends.min, ends.min + 1, *range(max(-3, ends.min), 5), ends.max // 2, ends.max - 1, ends.max]
-    limits: Any = ml_dtypes.finfo  # numpy's does not know the small floats
-    largest = float(limits(dtype).max)
+    largest = float(limits_of(dtype).max)
     found = [-largest, -3.0, -1.5, -1.0, -0.5, -0.0, 0.0, -0.0, 0.0, 0.25, 0.5, 1.0, 2.0, 40.0, largest, np.nan]
     return [*found, -np.inf, np.inf] if dtype.name in {DTYPES[one][0] for one in ROUNDING_TO_INFINITY} else found
 
