@@ -12,6 +12,7 @@ from calculus.effects import Charge, charges
 from calculus.meshes import AxisMode
 from calculus.programs import Equation, Program
 from calculus.refusals import Refusal, Refused
+from verifier.apart import apart
 from verifier.report import Row, count, verdict_on
 
 
@@ -95,6 +96,13 @@ def _summed(charge: Charge, found: Found, where: str) -> str:
     return f"{where}: {what}: {times} that is added"
 
 
+def _waiting(charge: Charge, label: str, where: str) -> str:
+    axes = ", ".join(charge.collective.axes)
+    label = f"a {label}" if label.startswith("while") else label
+    what = f"{charge.equation.primitive} over {axes} stands in {label}, which devices along {axes} may decide apart"
+    return f"check_vma=False: {where}: {what}: those that enter wait for the others; run shows it"
+
+
 def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equation], str]) -> list[str]:
     """What a reader must know beside the verdict: what was assumed, what the compiler chooses, what has no price, what
     is summed though it is the same everywhere. `repair` says how the sizes of axes are given at the door at hand,
@@ -114,6 +122,10 @@ def notes(examined: Examined, repair: Callable[[str], str], place: Callable[[Equ
         found.append(
             f"check_vma=False: {count(checker.assumptions, 'claim')} that values lie along an axis as their types say, "
             "assumed and not checked"
+        )
+        found += dict.fromkeys(
+            _waiting(charge, label, place(charge.equation))
+            for charge, label in apart(() if checker.refusals else examined.charges)
         )
     copies = Copies()
     tracked = [charge for charge in examined.charges if "check_vma=False" not in str(charge.inside)]

@@ -158,3 +158,15 @@ def test_devices_that_wait_for_others_which_never_come(body: str, waits: str) ->
     those that decide alike meet."""
     assert waits in messages(MAPPED.replace("BODY", body.replace("AXIS", "X")), "X=2,Y=2")
     assert ran(MAPPED.replace("BODY", body.replace("AXIS", "Y")), "X=2,Y=2").verdict == "equal"
+
+
+@pytest.mark.parametrize("body", [CHOICE, BOTH, SUMS, ASKS])
+def test_that_devices_may_decide_apart_around_a_collective_is_noted(body: str) -> None:
+    """Where what decides is made from a device's number along its axes, and not from what is summed over them."""
+    summed = body.replace("d c", "s c").replace("lt m l", "lt m s").replace("0:i32[] s c", "0:i32[] c")
+    sum = "s:i32[] = psum[axes=('X',) axis_index_groups=None] "
+    once = f"{sum}l" if "while" in body else f"{sum}d\n          "
+    same = summed.replace("n:bool", f"{once}\n        n:bool") if "while" in body else once + summed
+    for text, axis, noted in ((body, "X", True), (body, "Y", False), (same, "X", False)):
+        found = ran(MAPPED.replace("BODY", text.replace("AXIS", axis)), "X=2,Y=2")
+        assert any("devices along X may decide apart" in one for one in found.report.notes) == noted
