@@ -20,7 +20,6 @@ try:
     found = both(x)
 except jax.errors.JaxRuntimeError as error:
     found = error
-print("JAX:", repr(found)[:200])
 right = jax.jit(inner)(jax.reshard(jnp.arange(2.0), P(unreduced={"Y"})))
-print("right, without the outer region:", right)
+print("JAX:", repr(found)[:200], "right, without the outer region:", right)
 raise SystemExit(int("dropped unreduced axis" not in repr(found) or right.tolist() != [0, 1]))

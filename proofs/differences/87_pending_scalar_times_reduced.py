@@ -1,4 +1,4 @@
-"""A pending number times a reduced array is typed and does not compile."""
+"""What is pending and meets an array of another shape is typed and does not compile."""
 
 import jax
 import jax.numpy as jnp

@@ -11,7 +11,7 @@ from calculus.checking import Checker
 from calculus.cotangents import cotangent
 from calculus.equivalence import difference
 from calculus.linearization import Linearized, linearize
-from calculus.programs import Equation, Program
+from calculus.programs import Equation, Literal, Program
 from calculus.transposition import Transposed, transpose
 from calculus.types import ArrayType, same
 from grammar.meshes import parse_meshes
@@ -188,7 +188,8 @@ def _alive(program: Program, results: int) -> set[str]:
 
 
 def test_the_backward_communication_of_a_composition_is_the_sum_of_its_parts() -> None:
-    """A3: a program is cut in two; what the transposes of the parts communicate is what that of the whole does."""
+    """A3: a program is cut in two; what the transposes of the parts communicate is what that of the whole does. Where a
+    number decides for a branch, the whole may know that nothing reads what a part hands out, and does without it."""
     sums = Counter[bool]()
     for one, _ in derived():
         program = one.program
@@ -204,9 +205,22 @@ def test_the_backward_communication_of_a_composition_is_the_sum_of_its_parts() -
             reached = {name for name in second.inputs if flows[name] and next(came)}
             _, before = _back(bench, first, flows, [name in reached for name in between])
             parts = [*_costs(after.program, one), *_costs(before.program, one)]
-            assert _costs(whole.program, one) == sorted(parts, key=str), (one.seed, at)
+            costs = _costs(whole.program, one)
+            if _decided(program):
+                assert Counter(costs) <= Counter(parts), (one.seed, at)
+                continue
+            assert costs == sorted(parts, key=str), (one.seed, at)
             sums[bool(parts)] += 1
     assert sums[True] > 30
+
+
+def _decided(program: Program) -> bool:
+    """Whether a number decides for a branch, at any depth."""
+    return any(
+        equation.primitive == "cond" and isinstance(equation.inputs[0], Literal)
+        for one, _ in bodies(program)
+        for equation in one.equations
+    )
 
 
 def _parts(program: Program, at: int) -> tuple[Program, Program, list[str]]:
