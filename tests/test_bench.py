@@ -17,6 +17,7 @@ from calculus.naming import tidy
 from grammar.parse import parse_document, parse_type
 from grammar.print import print_document
 from grammar.read import read
+from verifier import solver
 
 CORPUS = Path(__file__).parent / "golden" / "corpus"
 PRINTED_BY = json.loads((CORPUS / "index.json").read_text(encoding="utf-8"))["llama_dp_grad_unroll8"]["jax"]
@@ -73,6 +74,15 @@ def test_nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(measure.KEPT) <= set(caches)
     measure.forget()
     assert {name for name, cache in caches.items() if cache.cache_info().currsize} <= set(measure.KEPT)
+
+
+def test_what_the_solver_was_told_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses to hear a name of a sort twice in a process: what forgets leaves the declarations alone."""
+    monkeypatch.setattr(measure, "clear_leaf_caches", lambda: None)  # other tests hold interned types
+    asked = ("sort that is declared before everything is forgotten", ["first", "second"])
+    before = solver.enumeration(*asked)
+    measure.forget()
+    assert solver.enumeration(*asked) is before
 
 
 def test_gradients_are_of_one_program() -> None:

@@ -6,7 +6,6 @@ hypotheses are shown satisfiable: what follows from a contradiction is no theore
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -54,15 +53,16 @@ as_number = z3.ToReal
 is_term = z3.is_expr
 
 
+_ENUMERATIONS: Final[dict[tuple[str, tuple[str, ...]], tuple[Any, list[Any]]]] = {}
+
+
 def enumeration(name: str, values: Sequence[str]) -> tuple[Any, list[Any]]:
-    """The sort of these values, and the values. It is declared once: z3 refuses its name a second time."""
-    return _declared(name, tuple(values))
-
-
-@functools.cache
-def _declared(name: str, values: tuple[str, ...]) -> tuple[Any, list[Any]]:
-    sort, made = z3.EnumSort(name, values)
-    return sort, made
+    """The sort of these values, and the values. z3 holds a declaration as long as the process lives, and refuses its
+    name a second time: so this is a register, and no cache that may be cleared."""
+    asked = (name, tuple(values))
+    if asked not in _ENUMERATIONS:
+        _ENUMERATIONS[asked] = z3.EnumSort(name, asked[1])
+    return _ENUMERATIONS[asked]
 
 
 IllSorted = z3.Z3Exception
