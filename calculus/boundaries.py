@@ -44,9 +44,10 @@ def shard_map(
         ────────────────────────────────────────────────────────────────────────────────────────────────── shard-map
         Γ ⊢ shard_map[in_specs, body, out_specs] x : out_specs(τ) ▷ κ
 
-    With check_vma=False the body's types say nothing along the manual axes; what the out_specs claim is assumed. So is,
-    where one shard_map stands in another and one of the two does not track, what the types between them say of the axes
-    that are manual in both.
+    With check_vma=False the body's types say nothing along the manual axes; what the out_specs claim is assumed. So is
+    that what the body makes of a pending sum does not depend on how it is cut into pieces, and that cotangents sum up
+    to that of what is reduced; and, where one shard_map stands in another and one of the two does not track, what the
+    types between them say of the axes that are manual in both.
     """
     parameters = equation.parameters
     outer, manual, around, inner_mesh = frame(equation, scope)
@@ -78,8 +79,9 @@ def shard_map(
         if tracked and not scope.mesh.tracked:
             checker.assumptions += _silent(found, around)
         inside.append(found)
-        if isinstance(found, RefType) and not tracked:
-            checker.assumptions += _claims(asked, manual)  # of what the body writes
+        if not tracked:  # of what the body writes, or makes of pieces that it sees apart, and of cotangents
+            cell = isinstance(found, RefType)
+            checker.assumptions += _claims(asked, manual) if cell else len(asked.unreduced) + len(asked.reduced)
     if None in wanted:
         program = checker.at(program, inside)
     checked = checker.body(program, checker.scope_on(inner_mesh, scope))
@@ -196,11 +198,13 @@ def _inward(type: Type | None, asked: Spec, index: int, outer: Mesh, manual: Axe
         lists.append(axes[len(inside) :])
         varying += wanted
     _states_cross(type, asked, manual, f"in_specs[{index}]", place)
-    if not tracked:
+    pending, promised = type.unreduced, type.reduced
+    if not tracked:  # types say nothing along the axes that become manual: no state of theirs either
         varying = [*type.varying]
+        pending, promised = (tuple(axis for axis in axes if axis not in manual) for axes in (pending, promised))
     return array_type(
-        type.dtype, tuple(shape), tuple(lists), outer.in_order(varying), type.unreduced, type.reduced, type.kind,
-        type.memory,
+        type.dtype, tuple(shape), tuple(lists), outer.in_order(varying), pending, promised,
+        type.kind if pending else "sum", type.memory,
     )  # fmt: skip
 
 

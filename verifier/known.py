@@ -29,6 +29,7 @@ WATCHED: Final[Mapping[str, str]] = {
     "mul": "U",
     "reshard": "U",
     "reshape": "U",
+    "shard_map": "U",
     "stack": "U",
     "sub": "U",
 }

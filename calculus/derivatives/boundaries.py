@@ -7,7 +7,8 @@ With `check_vma=False` no type tells what varies, so every residual is stacked a
 values of all devices together, the body is linear, and its collectives are transposed as such: a psum, which gives
 every device the sum, is its own transpose. An input whose spec leaves an axis out is copied along it, so what comes
 back is summed; of a result whose spec does, the devices' values are claimed to be equal, which makes the result their
-mean, and each is due its part of the cotangent.
+mean, and each is due its part of the cotangent. A pending sum enters, or leaves, as pieces: each piece's cotangent is
+the whole one, the same on every device; and of what is reduced, each device's is a piece.
 """
 
 from __future__ import annotations
@@ -111,10 +112,10 @@ def _shard_map_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | N
 
 
 def _unmentioned(value: Value, manual: Axes) -> Axes:
-    """The axes that become manual and that a spec does not cut any dim on."""
+    """The axes that become manual and that a spec says nothing of."""
     asked = spec(value, "in_specs")
-    cut = {axis for axes in asked.dims for axis in axes or ()} if asked is not None else set()
-    return tuple(axis for axis in manual if axis not in cut)
+    named = set() if asked is None else {*asked.unreduced, *asked.reduced}.union(*(axes or () for axes in asked.dims))
+    return tuple(axis for axis in manual if axis not in named)
 
 
 def _part(builder: Builder, ct: Atom, axes: Axes) -> Atom:
@@ -140,8 +141,8 @@ def _copies_summed(builder: Builder, program: Program, axes: Sequence[Axes], lin
 
 
 def _inside(scope: Scope, builder: Builder, equation: Equation) -> tuple[Scope, Axes, bool]:
-    """The scope of the body, the axes that become manual, and whether types in it tell what varies. Refuses states at
-    the edge of a body whose types have none, and bodies in each other that are read in two ways."""
+    """The scope of the body, the axes that become manual, and whether types in it tell what varies. Refuses bodies in
+    each other that are read in two ways."""
     _, manual, around, mesh = frame(equation, scope)
     if around and scope.mesh.tracked is not mesh.tracked:
         raise refuse(
@@ -151,17 +152,6 @@ def _inside(scope: Scope, builder: Builder, equation: Equation) -> tuple[Scope, 
             help="give both the same check_vma",
             place=Place("parameter", name="check_vma"),
         )
-    if not mesh.tracked:
-        for name in ("in_specs", "out_specs"):
-            asked = [spec(value, name) for value in sequence(equation.parameters[name], name)]
-            if any(one is not None and (one.reduced or one.unreduced) for one in asked):
-                raise refuse(
-                    "unmodelled-construct",
-                    "the derivative of a shard_map with check_vma=False, at whose edge a value is reduced or pending",
-                    because="inside no type tells of it, so that no cotangent inside is in the state that answers it",
-                    help="leave check_vma on, or reshard before and after",
-                    place=Place("parameter", name=name),
-                )
     return builder.checker.scope_on(mesh, scope), manual, mesh.tracked
 
 

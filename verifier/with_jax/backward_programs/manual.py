@@ -277,6 +277,12 @@ WHOLE: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
         ),
         (Array(), X),
     ),
+    "what is reduced enters where nothing is tracked": (
+        lambda w, x: jnp.sum(
+            _mapped(lambda w, x: jnp.tanh(x @ w), (REDUCED, P("X")), P("X"), check_vma=False)(_reduced(w), x) ** 2
+        ),
+        (W, X),
+    ),
     "experts": (
         lambda x, r, u, d: jnp.sum(_mapped(_experts, (P("X"), P(), P("X"), P("X")), P("X"))(x, r, u, d) ** 2),
         (X, Array((4, 2)), Array((2, 4, 6), P("X")), Array((2, 6, 4), P("X"))),
