@@ -53,7 +53,8 @@ class Workbench:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         self.derived: dict[Hashable, object] = {}
-        self.pieces = dict(checker.scope.memory.pieces)
+        memory = checker.scope.memory
+        self.pieces = dict(memory.pieces) if memory.lasts else {}
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
@@ -167,7 +168,7 @@ class Builder:
             if key in judged and given != found[0].types:  # what is inferred would be checked as well, were it printed
                 printed = (primitive, parameters, found[0].types, *operands)
                 judged[printed] = found
-                if key in self.scope.memory.judged:
+                if self.scope.memory.lasts and key in self.scope.memory.judged:
                     self.scope.memory.judged[printed] = found
         return found[0].types
 

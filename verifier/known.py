@@ -131,26 +131,34 @@ def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
 
     types: dict[str, Type | None] = dict(zip(program.constants, program.constant_types, strict=True))
     types.update(zip(program.inputs, program.input_types, strict=True))
+    fits: dict[tuple[object, ...], bool] = {}
     for equation in program.equations:
-        results = _results(equation, types, scope)
-        types.update(zip(equation.binders, results, strict=False))
-        if equation.primitive in WATCHED:
-            operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
+        binders, primitive = equation.binders, equation.primitive
+        results = equation.types if None not in equation.types else _results(equation, types, scope)
+        if len(binders) == 1:  # nearly all have one result
+            types[binders[0]] = results[0] if results else None
+        else:
+            types.update(zip(binders, results, strict=False))
+        if primitive not in WATCHED:
+            continue
+        operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
+        key = (primitive, *operands, None, *results)
+        fitting = fits.get(key)
+        if fitting is None:
             arrays = [one for one in map(held, (*operands, *results)) if isinstance(one, ArrayType)]
-            if _marked(arrays, WATCHED[equation.primitive]) and None not in results:
-                given = [one for one in operands if one is not None]
-                try:
-                    mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
-                except Refused:  # a move between meshes, of which no cell is
-                    continue
-                alike = Verdict(tuple(one for one in results if one is not None))
-                yield cell_of(equation, types, mesh, alike, alike)
+            fitting = fits[key] = _marked(arrays, WATCHED[primitive]) and None not in results
+        if fitting:
+            given = [one for one in operands if one is not None]
+            try:
+                mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
+            except Refused:  # a move between meshes, of which no cell is
+                continue
+            alike = Verdict(tuple(one for one in results if one is not None))
+            yield cell_of(equation, types, mesh, alike, alike)
 
 
 def _results(equation: Equation, types: Mapping[str, Type | None], scope: Scope) -> tuple[Type | None, ...]:
-    """The types of the results: as printed, else as judged."""
-    if None not in equation.types:
-        return equation.types
+    """The types of the results, where they are not all printed: as judged."""
     operands = (types.get(atom) if isinstance(atom, str) else atom for atom in equation.inputs)
     found = scope.judged.get((equation.primitive, equation.parameters, equation.types, *operands))
     return equation.types if found is None else found[0].types

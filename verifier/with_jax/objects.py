@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -26,7 +26,7 @@ from calculus.effects import Effect, Inner
 from calculus.meshes import Mesh
 from calculus.programs import Atom, Document, Equation, Parameters, Program, Value, Variable
 from calculus.refusals import Place, refuse
-from calculus.remembering import Memory
+from calculus.remembering import Memory, declarations
 from calculus.rules import Typing
 from calculus.types import Type
 from verifier.with_jax.convert import DROPPED, SPECIAL, Conversion, Converted, Plan
@@ -48,21 +48,20 @@ class Head(NamedTuple):
 Judgment: TypeAlias = "tuple[Typing, tuple[Inner, ...], Head | None]"
 """With what the terms have in common, where one is like the other but for names."""
 
-#: how many judgments are remembered for one scope, before all are forgotten
-MOST_REMEMBERED: Final = 50_000
+
+def remembered(meshes: tuple[Mesh, ...]) -> Memory:
+    """The judgments without bodies that were made with these meshes in scope, by the declarations that are in the table
+    now, and what was derived. `objects` are judgments by JAX's primitive, its parameters, and the types of operands and
+    results."""
+    return _remembered(meshes, declarations()).bounded()
 
 
 @lru_cache(maxsize=16)
-def remembered(meshes: tuple[Mesh, ...]) -> dict[tuple[Any, ...], Judgment]:
-    """The judgments without bodies that were made with these meshes in scope: by JAX's primitive, its parameters, and
-    the types of operands and results."""
-    return {}
+def _remembered(meshes: tuple[Mesh, ...], table: Hashable) -> Memory:
+    return Memory(table)
 
 
-@lru_cache(maxsize=16)
-def remembered_terms(meshes: tuple[Mesh, ...]) -> Memory:
-    """The same of terms: judgments, and what was derived."""
-    return Memory(lasts=True)
+forget: Final = _remembered.cache_clear
 
 
 class ObjectProgram(Program):
@@ -178,7 +177,7 @@ class ObjectChecker(Checker):
 
     def __init__(self, meshes: Sequence[Mesh], objects: Objects) -> None:
         super().__init__(meshes)
-        self.scope = Scope(self.scope.mesh, self.scope.others, remembered_terms(self.scope.meshes).bounded())
+        self.scope = Scope(self.scope.mesh, self.scope.others, remembered(self.scope.meshes))
         self._objects = objects
         self._known: dict[Scope, dict[tuple[Any, ...], Judgment]] = {}
         self._literals: dict[tuple[Any, ...], programs.Literal] = {}
@@ -199,9 +198,7 @@ class ObjectChecker(Checker):
         self._bind_inputs(program, scope, {})
         jaxpr = program.jaxpr
         bound = {variable: variable.aval for variable in (*jaxpr.constvars, *jaxpr.invars)}
-        known = remembered(scope.meshes)
-        if len(known) > MOST_REMEMBERED:
-            known.clear()
+        known: dict[tuple[Any, ...], Judgment] = remembered(scope.meshes).objects if self.scope.memory.lasts else {}
         with_bodies = self._known.setdefault(scope, {})
         literal = self._literal
         effects: list[Effect] = []

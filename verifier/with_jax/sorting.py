@@ -4,28 +4,22 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
 import jax
 
-from verifier.with_jax.replaced import Place, generation, replaced, traced_apart
-from verifier.with_jax.trace import Trace, trace
+from verifier.with_jax.otherwise import traced_otherwise
+from verifier.with_jax.replaced import Place
+from verifier.with_jax.trace import Trace
 
 _CASTING: Final[ContextVar[bool]] = ContextVar("casting", default=False)
 
 
 def sorted_alike(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Trace | None:
     """The program of a function with those casts; `None` where JAX does not trace it so."""
-    token = _CASTING.set(True)
-    try:
-        with contextlib.suppress(Exception), replaced(PLACES), traced_apart(generation()):
-            return trace(f, *args, mesh=mesh, **kwargs)
-    finally:
-        _CASTING.reset(token)
-    return None
+    return traced_otherwise(_CASTING, True, PLACES, f, args, kwargs, mesh)
 
 
 def _cast(before: Callable[..., Any]) -> Callable[..., Any]:

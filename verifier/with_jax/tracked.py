@@ -3,13 +3,13 @@ differentiates inside is what is to be held against a gradient that was made wit
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
-from verifier.with_jax.replaced import Place, generation, replaced, traced_apart
-from verifier.with_jax.trace import Trace, trace
+from verifier.with_jax.otherwise import traced_otherwise
+from verifier.with_jax.replaced import Place
+from verifier.with_jax.trace import Trace
 
 _TRACKING: Final[ContextVar[bool]] = ContextVar("tracking", default=False)
 _CHECKS: Final = "check_vma"
@@ -18,13 +18,7 @@ _CHECKS: Final = "check_vma"
 def tracked(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Trace | None:
     """The program of a function with check_vma=True throughout; `None` where JAX does not trace it so: where it claims
     that copies are equal which need not be."""
-    token = _TRACKING.set(True)
-    try:
-        with contextlib.suppress(Exception), replaced(PLACES), traced_apart(generation()):
-            return trace(f, *args, mesh=mesh, **kwargs)
-    finally:
-        _TRACKING.reset(token)
-    return None
+    return traced_otherwise(_TRACKING, True, PLACES, f, args, kwargs, mesh)
 
 
 def _binding(before: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,9 +22,10 @@ import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from calculus.boundaries import taken
+from verifier.with_jax.otherwise import traced_otherwise
 from verifier.with_jax.refused_calls import Calls, end, judged
-from verifier.with_jax.replaced import Place, generation, replaced, traced_apart
-from verifier.with_jax.trace import Trace, trace
+from verifier.with_jax.replaced import Place
+from verifier.with_jax.trace import Trace
 from verifier.with_jax.untyped import refused_by_jax
 
 
@@ -46,12 +47,7 @@ def unchecked(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any)
     if not refused_by_jax(f, args, kwargs, mesh):
         return None
     found = Unchecked()
-    token = _PUTTING_OFF.set(found)
-    try:
-        with contextlib.suppress(Exception), replaced(PLACES), traced_apart(generation()):
-            found.trace = trace(f, *args, mesh=mesh, **kwargs)
-    finally:
-        _PUTTING_OFF.reset(token)
+    found.trace = traced_otherwise(_PUTTING_OFF, found, PLACES, f, args, kwargs, mesh)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,13 +13,13 @@ from jax import P
 
 import verifier
 from calculus.meshes import Axis, AxisMode, Mesh
-from verifier.with_jax.objects import check_objects, remembered, remembered_terms
+from calculus.primitives import TABLE
+from verifier.with_jax.objects import check_objects, forget, remembered
 
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    remembered.cache_clear()
-    remembered_terms.cache_clear()
+    forget()
 
 
 def abstract(**sizes: int) -> jax.sharding.AbstractMesh:
@@ -37,7 +38,7 @@ def summed(x: jax.Array) -> jax.Array:
 def test_a_second_check_says_the_same() -> None:
     x = shaped(abstract(X=2), "X", None)
     first = verifier.check(summed, x)
-    assert len(remembered(on_one_axis(2))) > 0
+    assert len(remembered(on_one_axis(2)).objects) > 0
     second = verifier.check(summed, x)
     assert second.to_json() == first.to_json()
     assert [(row.kind, row.bytes) for row in first.communication] == [("all-reduce", 32)]
@@ -89,9 +90,28 @@ def test_what_was_derived_is_remembered_of_declared_primitives_alone() -> None:
 
     arguments = shaped(mesh, None), shaped(mesh, "X")
     first = verifier.explain(new(), *arguments).data()
-    memory = remembered_terms(on_one_axis(2))
+    memory = remembered(on_one_axis(2))
     kept = {**memory.pieces}
     assert any("tanh" in key for key in kept if isinstance(key, tuple))
     assert not any(step.parameters.holding for piece in kept.values() for step in piece.known.steps)
     assert verifier.explain(new(), *arguments).data() == first
     assert memory.pieces == kept
+
+
+def test_what_is_remembered_was_said_by_the_table_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A declaration that leaves the table or takes another's place changes judgments and derivatives; where
+    it is as before, they are as before, though something was derived meanwhile of what was checked earlier."""
+    x = shaped(abstract(X=2), "X", None)
+    first = verifier.check(lambda x: jnp.sin(x).sum(), x)
+    derived = first.backward().text
+    assert "cos" in derived
+    with monkeypatch.context() as changed:
+        changed.delitem(TABLE, "sin")
+        assert verifier.check(summed, x).assumed == 1  # as of any kernel that nobody declares
+    with monkeypatch.context() as changed:
+        changed.setitem(TABLE, "sin", replace(TABLE["sin"], derivative="g"))
+        late = first.backward().text
+        anew = verifier.check(lambda x: jnp.sin(x).sum(), x).backward().text
+        assert "cos" not in late
+        assert "cos" not in anew
+    assert verifier.check(lambda x: jnp.sin(x).sum(), x).backward().text == derived
