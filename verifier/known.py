@@ -32,6 +32,7 @@ WATCHED: Final[Mapping[str, str]] = {
     "shard_map": "U",
     "stack": "U",
     "sub": "U",
+    "while": "U",
 }
 """The primitives of which the ledger knows that they go wrong, and the states without which they do not (empty:
 whatever the states). It stands here too so that most checks need not read the ledger. `index` makes it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from calculus.meshes import Mesh
-from calculus.programs import Equation
+from calculus.programs import Equation, Literal
 from calculus.types import ArrayType, Type, same
 from verifier.cells import Call, Cell, Refusal, Verdict
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from verifier.backward_agreement import Comparison
     from verifier.findings import Finding
 
-ABOUT: Final = ("any", "some", "every", "target", "jax", "we")
+ABOUT: Final = ("any", "some", "every", "read", "target", "jax", "we")
 """What a condition of a pattern may be about, beside the number of an operand."""
 
 JAX, OURS, BOTH = "jax", "ours", "both"
@@ -72,9 +72,10 @@ class Pattern:
     of both. accepts: who accepts. says: a regular expression that is found in JAX's refusal (`class: message`). codes:
     codes of our refusal. target: whether a sharding is asked for.
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
-    `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), the `target`, or the
-    results as `jax` or as `we` type them; states are letters as types print
-    them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last three). beside: such conditions that hold
+    `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), one that the body of
+    a while loop has a name for and does not change (`read`), the `target`, or the results as `jax` or as `we` type
+    them; states are letters as types print them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last
+    three). beside: such conditions that hold
     together along another axis. dies: of what goes wrong on devices, whether that ends the process. derivative: whether
     not the call goes wrong, but its derivative, and then an axis of one device is none beside. parameters: of the call,
     each with a regular expression that is found in what it says. stretched: whether an operand that is pending has
@@ -225,12 +226,24 @@ def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str
     if what == "every":
         found = {letter(type, axis) for type in operands}
         return frozenset(found if len(found) == 1 else ())
+    if what == "read":
+        return _letters_of(_read(difference), axis)
     types: Iterable[Type] = {
         "target": () if difference.cell.target is None else (difference.cell.target,),
         "jax": difference.theirs.types or (),
         "we": difference.ours.types or (),
     }[what]
     return _letters_of(types, axis)
+
+
+def _read(difference: Difference) -> Sequence[Type]:
+    """The operands that a while loop hands to its body in each iteration as they are."""
+    equation = difference.call.equation
+    before, held = (equation.parameters.get(name) for name in ("cond_nconsts", "body_nconsts"))
+    if not isinstance(before, int) or not isinstance(held, int):
+        return ()
+    arrays = [sum(not isinstance(atom, Literal) for atom in equation.inputs[:end]) for end in (before, before + held)]
+    return difference.cell.operands[slice(*arrays)]
 
 
 def _letters_of(types: Iterable[Type], axis: str) -> frozenset[str]:

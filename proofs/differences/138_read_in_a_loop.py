@@ -1,4 +1,4 @@
-"""In the older release, what a loop reads and does not change is finished, and taken for pending still."""
+"""In the older release, what a scan reads and does not change is finished, and taken for pending still."""
 
 import jax
 import jax.numpy as jnp

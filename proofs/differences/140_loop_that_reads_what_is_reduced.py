@@ -1,4 +1,4 @@
-"""In per-device code a loop has no gradient at what it reads and does not change, where that is reduced."""
+"""In per-device code a loop has no gradient at what it reads and does not change, where that is pending or reduced."""
 
 import jax
 import jax.numpy as jnp

@@ -126,9 +126,16 @@ class Use:
                 if len(factors) == 1 and factors[0] in held and factors[0] not in scheme.roles:
                     wanted = tuple(axis for axis in axes if axis not in pending)
                     own = cut.get(factors[0], ())
-                    if wanted[: len(own)] == own and wanted:
+                    if wanted[: len(own)] == own and wanted and self._sliceable({**cut, factors[0]: wanted}):
                         cut[factors[0]] = wanted
         return cut
+
+    def _sliceable(self, cut: Mapping[int, Axes]) -> bool:
+        """Whether what is so cut is a block of every operand: of a dim whose inner factor is cut, it is none."""
+        return all(
+            derived_lists(self.scheme, indices, dict(cut), self.grid.mesh) is not None
+            for indices in self.scheme.operands
+        )
 
     def _cut_where_pending(self, given: Sequence[Lying | None], cut: dict[int, Axes]) -> None:
         """Where the result is pending along an axis, and what was cut along it was gathered on the way, each device

@@ -216,6 +216,11 @@ class Machine:
                 ]
                 self._all_come(step, frame)
                 results = self._executed(step, operands, frame)
+                if self.rounding is not None and not step.inner:
+                    results = [
+                        self.rounding.finished(value) if isinstance(value, list) and _finishes(step, type) else value
+                        for value, type in zip(results, step.typing.types, strict=True)
+                    ]
                 for name, value, type in zip(equation.binders, results, step.typing.types, strict=True):
                     env[name] = value
                     whole = self.checked_value(value, type, scope)
@@ -370,6 +375,13 @@ def _line(count: int):  # type: ignore[no-untyped-def]
     from calculus.meshes import Axis
 
     return Axis("device", count)
+
+
+def _finishes(step: Step, type: Type | None) -> bool:
+    """Whether a result is the sum of an operand's pieces."""
+    return isinstance(type, ArrayType) and any(
+        isinstance(given, ArrayType) and not set(given.unreduced) <= set(type.unreduced) for given in step.given
+    )
 
 
 Handler: TypeAlias = "Callable[[Machine, Step, Sequence[Value], Frame], list[Value]]"

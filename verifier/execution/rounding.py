@@ -3,8 +3,10 @@
 A program is run again, whole, a few times; each time what an equation computes is moved by as much as the rounding of
 its terms may move it, up or down at random (Monte Carlo arithmetic; Parker 1997). A sum of n numbers is off by n·u of
 the sum of their sizes at most (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), any other value by u of
-itself; a value that is one of the operands is exact. What these moves come to in the end is what two orders of the same
-arithmetic may differ by. An index or a truth value that such a move turns is decided by roundings: it says nothing.
+itself; a value that is one of the operands is exact. Where devices finish a sum whose pieces the whole run does not
+have, it is moved by u of the sizes of the pieces, and where it is zero it has either sign. What these moves come to in
+the end is what two orders of the same arithmetic may differ by. What such a move turns (an index, a truth value, the
+sign of an infinity) is decided by roundings: it says nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import numpy as np
 from calculus.primitives.declaration import Primitive, Site
 from verifier.devices import Array
 from verifier.execution.arithmetic import CannotRun, applied
-from verifier.execution.comparing import comparable, unit
+from verifier.execution.comparing import comparable, size_of, unit
 from verifier.execution.grid import Blocks
 
 RUNS: Final = 4
@@ -30,12 +32,19 @@ _MARGIN: Final = 2.0
 class Spread:
     """How far roundings move what the names of a program stand for. again: the program run whole once more, with
     its results moved as this says; it gives the values by name. factor: how many times larger than the values the
-    pieces are that their sums came in. least: how far the sum of pieces is off that all but cancel, each time."""
+    pieces are that the sums came in which were given; pieces: likewise of all sums. least: how far the sum of pieces
+    is off that all but cancel, each time."""
 
     def __init__(
-        self, again: Callable[[Rounding], Mapping[str, Array]], values: Mapping[str, Array], factor: float, least: float
+        self,
+        again: Callable[[Rounding], Mapping[str, Array]],
+        values: Mapping[str, Array],
+        factor: float,
+        least: float,
+        pieces: float = 1.0,
     ) -> None:
         self._least = least
+        self._pieces = pieces
         self._again = again
         self._values = values
         self._factor = factor
@@ -47,7 +56,7 @@ class Spread:
         return max(_MARGIN * self._factor * self._measured().get(name, 0.0), self._least)
 
     def turned(self, name: str) -> Array | None:
-        """Which elements of what is not rounded itself roundings decide; `None` where they decide none."""
+        """Which elements roundings decide, of what is not rounded itself, or no finite number; `None` where none."""
         self._measured()
         return self._turned.get(name)
 
@@ -55,7 +64,9 @@ class Spread:
         if self._found is None:
             self._found = {}
             for number in range(RUNS):
-                for each, moved in self._again(Rounding(np.random.default_rng(number))).items():
+                for each, moved in self._again(
+                    Rounding(np.random.default_rng(number), self._pieces, bool(number % 2))
+                ).items():
                     value = self._values.get(each)
                     self._found[each] = max(self._found.get(each, 0.0), _distance(moved, value))
                     other = _turned(moved, value)
@@ -65,10 +76,13 @@ class Spread:
 
 
 def _turned(moved: Array, value: Array | None) -> Array | None:
-    """Where they differ, of what is not rounded."""
-    if value is None or moved.shape != value.shape or moved.dtype != value.dtype or unit(value.dtype):
+    """Where they differ, of what is not rounded; of floats, where not both are finite."""
+    if value is None or moved.shape != value.shape or moved.dtype != value.dtype:
         return None
-    other = np.asarray(comparable(moved) != comparable(value))
+    one, two = comparable(moved), comparable(value)
+    other = np.asarray((one != two) & ((one == one) | (two == two)))
+    if unit(value.dtype):
+        other &= ~(np.isfinite(one) & np.isfinite(two))
     return other if other.any() else None
 
 
@@ -81,10 +95,26 @@ def _distance(moved: Array, value: Array | None) -> float:
 
 
 class Rounding:
-    """Moves results as far as their rounding may."""
+    """Moves results as far as their rounding may. pieces: how many times larger than what they add up to those are that
+    a program run whole does not have. negative: the sign of the zeros that they add up to."""
 
-    def __init__(self, random: np.random.Generator) -> None:
+    def __init__(self, random: np.random.Generator, pieces: float = 1.0, negative: bool = False) -> None:
         self.random = random
+        self.pieces = pieces
+        self.zero = -0.0 if negative else 0.0
+
+    def finished(self, blocks: Blocks) -> Blocks:
+        """The sum that devices finish, in each block of a program run whole, moved. Equal blocks are moved alike."""
+        if not unit(blocks[0].dtype):
+            return blocks
+        steps = unit(blocks[0].dtype) * self.pieces * self._signs(blocks[0])
+
+        def one(block: Array) -> Array:
+            value, size = comparable(block), size_of(block)
+            return np.where(value == 0, self.zero, value + steps * size if size else value).astype(block.dtype)
+
+        with np.errstate(all="ignore"):
+            return [one(block) for block in blocks]
 
     def moved(
         self, primitive: Primitive, site: Site, operands: Sequence[Blocks], results: Sequence[Blocks], terms: int

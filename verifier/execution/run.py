@@ -125,7 +125,8 @@ def run(
     }
     outcome.allowed = local.roundoff * local.growth * local.cancelled
     least = max(local.lost, whole.lost)
-    spread = Spread(again, {name: value for name, (value, _, _) in whole.watched.items()}, entered, least)
+    before = {name: value for name, (value, _, _) in whole.watched.items()}
+    spread = Spread(again, before, entered, least, local.cancelled)
     outcome.spread = spread
     outcome.problems += _first_difference(program, whole, local, outcome.allowed, spread)
     for index, (one, other, type) in enumerate(zip(expected, found, checked.types, strict=True)):

@@ -33,8 +33,12 @@ def difference(shown: Shown, theirs: Sequence[Array], outcome: Outcome, gradient
     wrong = next((device for device, one in enumerate(said) if one), None)
     if wrong is None:
         return ""
-    if isinstance(shown.type, ArrayType) and shown.type.unreduced:  # pieces may be other ones
+    turned = outcome.spread.turned(shown.name) if outcome.spread is not None else None
+    pending = isinstance(shown.type, ArrayType) and bool(shown.type.unreduced)
+    if isinstance(shown.type, ArrayType) and (pending or turned is not None):  # pieces may be other ones
         whole = _whole(blocks, shown.type, outcome)
+        if whole is not None and turned is not None and turned.shape == whole.shape:
+            whole = np.where(turned, shown.value, whole)
         if whole is not None and not apart(shown.value, whole, allowed, beside):
             return ""
     words = said[wrong].replace(" whole", " ours").replace(" on devices", " JAX's")

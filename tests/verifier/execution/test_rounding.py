@@ -162,6 +162,35 @@ def test_a_truth_value_that_roundings_decide_is_no_difference(monkeypatch: pytes
     assert ran(TIE, a=NUMBERS, c=[*NUMBERS[:-1], 3.0]).verdict == "different"
 
 
+def test_a_truth_value_that_the_roundings_of_pieces_decide_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, one number is the larger by ten roundings; in pieces that are as many times larger, either may be."""
+    text = """{ lambda ; a:f32[64]{U:X}. let
+        b:f32[64]{U:X} = mul 1.000001:f32[] a
+        c:f32[64] = reshard a
+        d:f32[64] = reshard b
+        e:bool[64] = gt d c
+      in (e,) }"""
+    found = ran(text, a=np.full(64, 0.3, np.float32))
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+    monkeypatch.setattr(Rounding, "finished", lambda self, blocks: blocks)
+    assert ran(text, a=np.full(64, 0.3, np.float32)).verdict == "different"
+
+
+def test_the_sign_of_a_sum_that_is_zero_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole it is -0, of pieces that cancel it is 0: what is divided by it is infinite, with either sign."""
+    text = """{ lambda ; a:f32[2]{U:X}. let
+        b:f32[2]{U:X} = neg a
+        c:f32[2] = reshard b
+        d:f32[2] = div 1.0:f32[] c
+      in (d,) }"""
+    found = ran(text, a=np.zeros(2, np.float32))
+    assert found.outcome is not None
+    assert found.verdict == "equal", found.outcome.problems
+    monkeypatch.setattr(Rounding, "finished", lambda self, blocks: blocks)
+    assert ran(text, a=np.zeros(2, np.float32)).verdict == "different"
+
+
 REGION = """{ lambda ; a:f32[]{U:X}. let
     b:f32[] = shard_map[
       check_vma=True
