@@ -5,7 +5,10 @@ a bias that each device adds to its part of a sum.
 What is the same along an axis: what is not typed as varying along it, what a cast or a gather has spread over it, and
 what a primitive of the table makes from such values alone; into calls and loops, and out of them. Inside a shard_map
 with check_vma=False no type says what varies: there only what is summed or gathered, what in_specs leave whole, and
-what is made from such. A value that no input has a part in is a constant: its sum counts devices, and is meant.
+what is made from such. A value that no input has a part in is a constant: its sum counts devices, and is meant, but for
+one that is added to parts of a sum.
+
+A mean of equal copies, their greatest and their least, give back the value: nothing is multiplied, and nothing gained.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Final, NamedTuple
 
 from calculus.checking import Checked
 from calculus.collectives import COLLECTIVES
-from calculus.communication import ALL_REDUCE, REDUCE_SCATTER
+from calculus.communication import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from calculus.effects import Charge, Inner
 from calculus.parameters import Spec, names, spec
 from calculus.primitives import TABLE
@@ -34,6 +37,8 @@ _SUMS: Final = frozenset({
 })  # fmt: skip
 _EQUAL: Final = frozenset({"psum", "psum_invariant", "pmax", "pmin", "all_gather", "all_gather_invariant"})
 """What gives every device the same, tracked or not."""
+_EXTREMES: Final = frozenset({"pmax", "pmin"})
+_GATHERS: Final = frozenset({"all_gather", "all_gather_invariant"})
 _LINEAR: Final = frozenset({
     "neg", "convert_element_type", "reshape", "squeeze", "expand_dims", "transpose", "copy", "broadcast_in_dim",
     "pvary", "name",
@@ -55,11 +60,28 @@ _VARIES: Final = Same(_NONE, CONSTANT)
 
 
 class Found(NamedTuple):
-    """Copies that a collective adds up. axes: those along which its operand is the same. added: those along which it is
-    the same value, added to parts of a sum."""
+    """Copies that a collective meets. axes: those along which it adds them up. added: those along which it adds up the
+    same value with parts of a sum. idle: those along which it averages them, takes their greatest or least, or gathers
+    them. total: whether what it averages there is itself a sum over devices along them."""
 
-    axes: Axes
-    added: Axes
+    axes: Axes = ()
+    added: Axes = ()
+    idle: Axes = ()
+    total: bool = False
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether a value comes out as many times as there are devices."""
+        return bool(self.axes or self.added)
+
+
+class _Frame(NamedTuple):
+    """A body where it stands: in the body around it, as that of an equation there."""
+
+    body: _Body
+    around: _Frame | None = None
+    equation: Equation | None = None
+    inner: Inner | None = None
 
 
 class Copies:
@@ -69,35 +91,49 @@ class Copies:
         self._bodies: dict[tuple[object, ...], _Body] = {}
 
     def summed(self, charge: Charge) -> Found:
-        """The axes along which a collective adds up equal copies; none for most. Where what it adds up was divided by
-        the number of devices, or the sum is (a mean), nothing is multiplied, and there are none."""
-        equation = charge.equation
-        if charge.collective.kind not in (ALL_REDUCE, REDUCE_SCATTER) or equation.primitive not in _SUMS:
-            return Found((), ())
-        summands = [atom for atom in equation.inputs if not isinstance(atom, Literal)]
-        if charge.slot >= len(summands) or equation.parameters.get("axis_index_groups") is not None:
-            return Found((), ())
-        body = self._reached(charge.sites)
-        summand, axes = summands[charge.slot], charge.collective.axes
-        found = body.same(summand)
-        copied = tuple(axis for axis in axes if axis in found.axes) if found.source != CONSTANT else ()
-        added = (
-            () if copied else tuple(axis for axis in axes if body.adds_copies(summand, axis, charge.collective.group))
-        )
-        if (copied or added) and body.averages(equation, charge.slot, summand, charge.collective.group):
-            return Found((), ())
-        return Found(copied, added)
+        """The copies that a collective meets, on the first of its ways on which it meets any; none for most."""
+        kinds = {ALL_REDUCE: _SUMS | _EXTREMES, REDUCE_SCATTER: _SUMS, ALL_GATHER: _GATHERS}
+        if charge.equation.primitive not in kinds.get(charge.collective.kind, ()):
+            return Found()
+        if charge.equation.parameters.get("axis_index_groups") is not None:
+            return Found()
+        return next(filter(any, (self._met(charge, way) for way in (charge.sites, *charge.others))), Found())
 
-    def _reached(self, sites: Sequence[tuple[Checked, int]]) -> _Body:
+    def _met(self, charge: Charge, way: Sequence[tuple[Checked, int]]) -> Found:
+        """The copies that it meets on one way to it. Where what it adds up was divided by the number of devices, or the
+        sum is (a mean), nothing is multiplied."""
+        equation, axes, group = charge.equation, charge.collective.axes, charge.collective.group
+        summands = [atom for atom in equation.inputs if not isinstance(atom, Literal)]
+        if charge.slot >= len(summands):
+            return Found()
+        frame, summand = self._reached(way), summands[charge.slot]
+        found = frame.body.same(summand)
+        copied = tuple(axis for axis in axes if axis in found.axes) if found.source != CONSTANT else ()
+        whole = len(copied) == len(axes)
+        if equation.primitive not in _SUMS:
+            return Found(idle=axes if whole else ())
+        added = () if copied else tuple(axis for axis in axes if self._adds_copies(frame, summand, axis, group))
+        if not copied and not added:
+            return Found()
+        if not self._averages(frame, equation, charge.slot, summand, group):
+            return Found(copied, added)
+        if not whole or charge.collective.kind != ALL_REDUCE:
+            return Found()
+        return Found(idle=axes, total=self._is_total(frame, summand, axes))
+
+    def _reached(self, sites: Sequence[tuple[Checked, int]]) -> _Frame:
         """The innermost body of a way, with what it is given there."""
         checked = sites[0][0]
-        found = self._body(checked, (_VARIES,) * _inputs(checked), tracked=True)
+        found = _Frame(self._body(checked, (_VARIES,) * _inputs(checked), tracked=True))
         for (outer, at), (checked, _) in itertools.pairwise(sites):
             inner = next(
                 one for effect in outer.effects if effect.at == at for one in effect.inner if one.body is checked
             )
-            found = self._inside(found, outer.program.equations[at], inner)
+            found = self._entered(found, outer.program.equations[at], inner)
         return found
+
+    def _entered(self, frame: _Frame, equation: Equation, inner: Inner) -> _Frame:
+        return _Frame(self._inside(frame.body, equation, inner), frame, equation, inner)
 
     def _body(self, checked: Checked, given: tuple[Same, ...], tracked: bool) -> _Body:
         key = (id(checked), given, tracked)
@@ -144,6 +180,135 @@ class Copies:
             return [_VARIES] * len(equation.binders)
         return self._inside(around, equation, inners[0]).outputs
 
+    # --- what a value is made of ------------------------------------------------------------------------------------
+
+    def _made(self, frame: _Frame, atom: Atom) -> tuple[_Frame, Atom, Equation | None]:
+        """Where a value is made, and by which equation, into calls and out of them; by none, what a program, a region
+        or a loop is given."""
+        while isinstance(atom, str):
+            maker = frame.body.made.get(atom)
+            if maker is None:
+                outside = _outside(frame, atom)
+                if outside is None:
+                    return frame, atom, None
+                frame, atom = outside
+                continue
+            inners = frame.body.inners.get(id(maker), ())
+            if len(inners) != 1 or not _called(maker, inners[0]):
+                return frame, atom, maker
+            frame, atom = self._entered(frame, maker, inners[0]), _result(maker, inners[0], atom)
+        return frame, atom, None
+
+    def _adds_copies(self, frame: _Frame, summand: Atom, axis: str, group: int | None) -> bool:
+        """Whether a summand is a part of a sum (of a contraction, a reduction) plus a value that is the same along an
+        axis: that value is added up too. What was divided by the number of devices is a share, and adds up to one."""
+        found = self._terms(frame, summand, axis, group, _ROUNDS)
+        return found is not None and any(parts and copies for parts, copies in found)
+
+    def _terms(
+        self, frame: _Frame, atom: Atom, axis: str, group: int | None, depth: int
+    ) -> frozenset[tuple[bool, bool]] | None:
+        """Of what a value is the sum: whether of parts, and whether of copies, on each way that it may be made; `None`
+        where it is something else. depth: how many choices are followed into each other."""
+        if axis in frame.body.same(atom).axes:
+            counts = not self._vanishes(frame, atom) and not self._divided(frame, atom, group)
+            return frozenset({(False, counts)})
+        frame, atom, maker = self._made(frame, atom)
+        if maker is None:
+            return None
+        same, inputs = frame.body.same, maker.inputs
+        if axis in same(atom).axes:
+            return self._terms(frame, atom, axis, group, depth)
+        inners = frame.body.inners.get(id(maker), ())
+        if maker.primitive == "cond" and isinstance(atom, str) and depth:
+            ways: frozenset[tuple[bool, bool]] = frozenset()
+            for inner in inners:
+                entered = self._entered(frame, maker, inner)
+                way = self._terms(entered, _result(maker, inner, atom), axis, group, depth - 1)
+                if way is None:
+                    return None
+                ways |= way
+            return ways
+        if maker.primitive in ("add", "sub", "add_any"):
+            first, *others = inputs
+            less = maker.primitive == "sub"  # what was summed is taken away to centre the rest: that may be meant
+            found = self._terms(frame, first, axis, group, depth)
+            for one in others:
+                if less and axis in same(one).axes:
+                    continue
+                more = self._terms(frame, one, axis, group, depth)
+                found = None if found is None or more is None else _plus(found, more)
+            return found
+        if maker.primitive in _LINEAR or (maker.primitive in ("mul", "div") and axis in same(inputs[1]).axes):
+            return self._terms(frame, inputs[0], axis, group, depth)
+        if maker.primitive == "mul" and axis in same(inputs[0]).axes:
+            return self._terms(frame, inputs[1], axis, group, depth)
+        if maker.primitive in _PARTS and not any(axis in same(one).axes for one in inputs):
+            return frozenset({(True, False)})
+        return None
+
+    def _vanishes(self, frame: _Frame, atom: Atom) -> bool:
+        """Whether a value is a literal zero, everywhere."""
+        while True:
+            frame, atom, maker = self._made(frame, atom)
+            if isinstance(atom, Literal):
+                return _number(atom) == 0
+            if maker is None or maker.primitive not in _LINEAR:
+                return False
+            atom = maker.inputs[0]
+
+    def _divided(self, frame: _Frame, atom: Atom, group: int | None) -> bool:
+        """Whether a value was divided by the number of devices."""
+        while True:
+            frame, atom, maker = self._made(frame, atom)
+            if maker is None:
+                return False
+            if _divides(maker, group):
+                return True
+            others = [one for one in maker.inputs if not isinstance(one, Literal)]
+            if len(others) != 1 or maker.primitive not in (*_LINEAR, "mul", "div", "reduce_sum"):
+                return False
+            atom = others[0]
+
+    def _is_total(self, frame: _Frame, atom: Atom, axes: Axes) -> bool:
+        """Whether a value is a sum over devices along these axes, as a gradient is that was summed already."""
+        while True:
+            frame, atom, maker = self._made(frame, atom)
+            if maker is None:
+                return False
+            if maker.primitive in _SUMS:
+                return set(axes) <= set(_along(maker))
+            if maker.primitive not in _LINEAR:
+                return False
+            atom = maker.inputs[0]
+
+    def _averages(self, frame: _Frame, equation: Equation, slot: int, summand: Atom, group: int | None) -> bool:
+        """Whether a sum is a mean: its operand was divided by the number of devices, or all that reads it divides."""
+        if self._divided(frame, summand, group):
+            return True
+        waiting = [(frame, equation.binders[slot if slot < len(equation.binders) else 0])]
+        count = 0
+        for where, name in waiting:  # grows while it is read
+            program = where.body.program
+            for at, output in enumerate(program.outputs):
+                if output != name:
+                    continue
+                if where.around is None or where.equation is None or where.inner is None:
+                    return False
+                if not _called(where.equation, where.inner) or at >= len(where.equation.binders):
+                    return False
+                waiting.append((where.around, where.equation.binders[at]))
+            for reader in program.equations:
+                if name not in reader.inputs:
+                    continue
+                if reader.primitive in _LINEAR:
+                    waiting.append((where, reader.binders[0]))
+                elif not _divides(reader, group):
+                    return False
+                else:
+                    count += 1
+        return count > 0
+
 
 class _Body:
     """One body, with what it is given. tracked: whether types say what varies."""
@@ -151,8 +316,9 @@ class _Body:
     def __init__(self, copies: Copies, checked: Checked, given: Sequence[Same], tracked: bool) -> None:
         program = checked.program
         self.tracked = tracked
-        self._program = program
-        self._made = {binder: equation for equation in program.equations for binder in equation.binders}
+        self.program = program
+        self.made = {binder: equation for equation in program.equations for binder in equation.binders}
+        self.inners = {id(program.equations[effect.at]): effect.inner for effect in checked.effects if effect.inner}
         inputs = (*program.constants, *program.inputs)
         types: dict[str, Type | None] = dict(zip(inputs, (*program.constant_types, *program.input_types), strict=True))
         self._everywhere = Same(checked.over, CONSTANT)
@@ -160,11 +326,10 @@ class _Body:
             name: self._typed(Same(same.axes, max(same.source, GIVEN)), types[name])
             for name, same in zip(inputs, given, strict=True)
         }
-        inners = {effect.at: effect.inner for effect in checked.effects if effect.inner}
-        for at, equation in enumerate(program.equations):
+        for equation in program.equations:
             results = (
-                copies.results(self, equation, inners[at])
-                if at in inners
+                copies.results(self, equation, self.inners[id(equation)])
+                if id(equation) in self.inners
                 else [self._result(equation)] * len(equation.binders)
             )
             for binder, type, same in zip(equation.binders, equation.types, results, strict=False):
@@ -197,79 +362,57 @@ class _Body:
             return Same(_NONE if name == "axis_index" else both.axes.difference(_along(equation)), SUMMED)
         return both if name in TABLE and equation.cell is None else Same(_NONE, both.source)
 
-    def adds_copies(self, summand: Atom, axis: str, group: int | None) -> bool:
-        """Whether a summand is a part of a sum (of a contraction, a reduction) plus a value that is the same along an
-        axis: that value is added up too. What was divided by the number of devices is a share, and adds up to one."""
-        parts = copies = False
-        waiting = [summand]
-        for atom in waiting:  # grows while it is read
-            same = self.same(atom)
-            if axis in same.axes:
-                copies |= same.source != CONSTANT and not self._divided(atom, group)
-                continue
-            maker = self._made.get(atom) if isinstance(atom, str) else None
-            if maker is None:
-                return False
-            if maker.primitive in ("add", "sub", "add_any"):
-                first, *others = maker.inputs
-                less = maker.primitive == "sub"  # what was summed is taken away to centre the rest: that may be meant
-                waiting += [first, *(one for one in others if not (less and axis in self.same(one).axes))]
-            elif maker.primitive in _LINEAR or (
-                maker.primitive in ("mul", "div") and axis in self.same(maker.inputs[1]).axes
-            ):
-                waiting += maker.inputs[:1]
-            elif maker.primitive == "mul" and axis in self.same(maker.inputs[0]).axes:
-                waiting += maker.inputs[1:]
-            elif maker.primitive in _PARTS and not any(axis in self.same(one).axes for one in maker.inputs):
-                parts = True
-            else:
-                return False
-        return parts and copies
-
-    def _divided(self, atom: Atom, group: int | None) -> bool:
-        """Whether a value was divided by the number of devices."""
-        while isinstance(atom, str) and (maker := self._made.get(atom)) is not None:
-            if _divides(maker, group):
-                return True
-            others = [one for one in maker.inputs if not isinstance(one, Literal)]
-            if len(others) != 1 or maker.primitive not in (*_LINEAR, "mul", "div", "reduce_sum"):
-                return False
-            atom = others[0]
-        return False
-
-    def averages(self, equation: Equation, slot: int, summand: Atom, group: int | None) -> bool:
-        """Whether a sum is a mean: its operand was divided by the number of devices, or all that reads it divides."""
-        if self._divided(summand, group):
-            return True
-        waiting = [equation.binders[slot if slot < len(equation.binders) else 0]]
-        if waiting[0] in self._program.outputs:
-            return False
-        count = 0
-        for name in waiting:  # grows while it is read
-            for reader in self._program.equations:
-                if name not in reader.inputs:
-                    continue
-                if reader.primitive in _LINEAR and reader.binders[0] not in self._program.outputs:
-                    waiting.append(reader.binders[0])
-                elif not _divides(reader, group):
-                    return False
-                else:
-                    count += 1
-        return count > 0
-
 
 def _divides(equation: Equation, group: int | None) -> bool:
     """Whether an equation divides by the number of devices; of a number that is not known, by any whole number."""
     by = next((atom for atom in reversed(equation.inputs) if isinstance(atom, Literal)), None)
     if by is None or equation.primitive not in ("div", "mul"):
         return False
-    try:
-        number = float(by.text)
-    except ValueError:
+    number = _number(by)
+    if number is None:
         return False
     if equation.primitive == "mul":
         return group is not None and abs(number * group - 1) < 1e-6
     return equation.inputs[-1] is by and (number == group or (group is None and number.is_integer() and number > 1))
+
+
+def _number(literal: Literal) -> float | None:
+    try:
+        return float(literal.text)
+    except ValueError:
+        return None
+
+
+def _called(equation: Equation, inner: Inner) -> bool:
+    """Whether a body is that of a call: it runs once, with the operands as its inputs."""
+    once = inner.times == 1 and inner.carry is None and not inner.maybe and not inner.every
+    same = len(inner.body.program.outputs) == len(equation.binders)
+    return once and same and equation.primitive != "shard_map"
+
+
+def _result(equation: Equation, inner: Inner, name: str) -> Atom:
+    """What a body gives for a result of its equation."""
+    return inner.body.program.outputs[equation.binders.index(name)]
+
+
+def _outside(frame: _Frame, name: str) -> tuple[_Frame, Atom] | None:
+    """What an input of a body is in the body around it; `None` for one that a region or a loop cuts or changes."""
+    equation, inner, program = frame.equation, frame.inner, frame.body.program
+    names = (*program.constants, *program.inputs)
+    if frame.around is None or equation is None or inner is None or name not in names:
+        return None
+    if equation.primitive == "shard_map" or inner.label.startswith("while"):
+        return None
+    place = inner.operand(names.index(name), len(equation.inputs))
+    changed = inner.carry is not None and place >= inner.carry[0]
+    if changed or not inner.offset <= place < len(equation.inputs):
+        return None
+    return frame.around, equation.inputs[place]
+
+
+def _plus(some: frozenset[tuple[bool, bool]], more: frozenset[tuple[bool, bool]]) -> frozenset[tuple[bool, bool]]:
+    """The ways to make a sum of two, each made in its ways."""
+    return frozenset((a or c, b or d) for a, b in some for c, d in more)
 
 
 def _both(those: Iterable[Same]) -> Same:

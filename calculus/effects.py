@@ -69,7 +69,8 @@ class Charge:
     constructs around it, outermost first.
 
     sites: the way to it, as bodies with the place of an equation in each, outermost first. slot: which of its
-    equation's collectives it is.
+    equation's collectives it is. others: other ways to it, while there are few, where one body is entered from several
+    places.
     """
 
     sites: tuple[tuple[Checked, int], ...]
@@ -78,6 +79,7 @@ class Charge:
     inside: tuple[str, ...] = ()
     exactness: str = EXACT
     slot: int = 0
+    others: tuple[tuple[tuple[Checked, int], ...], ...] = ()
 
     @property
     def equation(self) -> Equation:
@@ -186,7 +188,8 @@ class Pricing:
                     exactness = AT_MOST if inner.maybe and charge.exactness == EXACT else charge.exactness
                     inside = (inner.label, *charge.inside)
                     sites = (site, *charge.sites)
-                    self._add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot))
+                    others = tuple((site, *way) for way in charge.others)
+                    self._add(rows, Charge(sites, charge.collective, times, inside, exactness, charge.slot, others))
         return list(rows.values())
 
     def _add(self, rows: dict[tuple[object, ...], Charge], charge: Charge) -> None:
@@ -200,7 +203,10 @@ class Pricing:
         found = rows.get(key)
         if found is None:
             rows[key] = charge
-        elif found.times is not None and charge.times is not None:
+            return
+        if len(found.others) < MOST_USES:
+            found.others = (*found.others, charge.sites, *charge.others)[:MOST_USES]
+        if found.times is not None and charge.times is not None:
             found.times += charge.times
 
     def _idle(self, effect: Effect, equation: Equation, needed: AbstractSet[Atom]) -> frozenset[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from calculus.checking import Checked, Checker
-from calculus.communication import COMPILER
+from calculus.communication import ALL_GATHER, COMPILER
 from calculus.copies import Copies, Found
 from calculus.effects import Charge, charges
 from calculus.meshes import AxisMode
@@ -84,8 +84,21 @@ _SAID_ONCE: Final[dict[str, Callable[[Refusal], str]]] = {
 """The codes of which one refusal stands for all that say the same."""
 
 
+def idle(charge: Charge, found: Found) -> str:
+    """What a collective does to equal copies that gains nothing, in words."""
+    names, primitive = ", ".join(found.idle), charge.equation.primitive
+    if primitive in ("pmax", "pmin"):
+        return f"{primitive} over {names} takes the {'greatest' if primitive == 'pmax' else 'least'} of equal copies"
+    if charge.collective.kind == ALL_GATHER:
+        return f"{primitive} over {names} gathers equal copies, which a broadcast gives without communication"
+    total = ", which is a sum over them already: this is no mean" if found.total else ""
+    return f"{primitive} over {names} is a mean of equal copies: it gives back the value{total}"
+
+
 def _summed(charge: Charge, found: Found, where: str) -> str:
-    axes = found.axes or found.added
+    axes = found.axes or found.added or found.idle
+    if found.idle:
+        return f"{where}: {idle(charge, found)}"
     count = charge.collective.group if set(axes) == set(charge.collective.axes) else None
     names = ", ".join(axes)
     times = f"as many times the value as {names} has devices" if count is None else f"{count} times the value"

@@ -73,7 +73,7 @@ def test_a_sum_of_copies_is_noted_once(equations: tuple[str, ...]) -> None:
     [
         ("z:f32[2] = psum_invariant[axes=('X',)] p",),
         (CAST, "s:f32[2]{V:X} = add r p", "z:f32[2] = psum_invariant[axes=('X',)] s"),
-        (CAST, "z:f32[2] = pmax[axes=('X',) axis_index_groups=None] r"),
+        ("z:f32[2] = pmax[axes=('X',) axis_index_groups=None] p",),
         (
             CAST,
             "s:i32[]{V:X} = axis_index[axis_name=X]",
@@ -125,16 +125,46 @@ def test_constants_and_calls_hand_copies_on(equations: tuple[str, ...]) -> None:
     assert "psum_invariant over X adds up equal copies: 4 times the value" in note
 
 
+NO_MEAN = "is a mean of equal copies: it gives back the value, which is a sum over them already: this is no mean"
+
+
 @pytest.mark.parametrize(
-    "equations",
+    ("equations", "said"),
     [
-        (CAST, f"s:f32[2] = {PSUM} r", "z:f32[2] = div s 4.0:f32[]"),
-        (CAST, "s:f32[2]{V:X} = div r 4.0:f32[]", f"z:f32[2] = {PSUM} s"),
-        (CAST, "s:f32[2]{V:X} = mul r 0.25:f32[]", f"z:f32[2] = {PSUM} s"),
+        ((CAST, f"s:f32[2] = {PSUM} r", "z:f32[2] = div s 4.0:f32[]"), "is a mean of equal copies"),
+        ((CAST, "s:f32[2]{V:X} = div r 4.0:f32[]", f"z:f32[2] = {PSUM} s"), "is a mean of equal copies"),
+        ((CAST, "s:f32[2]{V:X} = mul r 0.25:f32[]", f"z:f32[2] = {PSUM} s"), "is a mean of equal copies"),
+        (
+            (
+                CAST,
+                f"s:f32[2] = jit[name=f jaxpr={{ lambda ; t:f32[2]{{V:X}}. let u:f32[2] = {PSUM} t in (u,) }}] r",
+                "z:f32[2] = div s 4.0:f32[]",
+            ),
+            "is a mean of equal copies",
+        ),
+        (
+            (
+                f"g:f32[2] = {PSUM} p",
+                "h:f32[2]{V:X} = pvary[axes=('X',)] g",
+                f"s:f32[2] = {PSUM} h",
+                "z:f32[2] = div s 4.0:f32[]",
+            ),
+            NO_MEAN,
+        ),
+        ((CAST, "z:f32[2] = pmax[axes=('X',) axis_index_groups=None] r"), "takes the greatest of equal copies"),
     ],
 )
-def test_a_mean_of_copies_is_what_they_are(equations: tuple[str, ...]) -> None:
-    assert noted(*equations) == []
+def test_a_mean_of_copies_is_what_they_are(equations: tuple[str, ...], said: str) -> None:
+    (note,) = noted(*equations)
+    assert said in note
+
+
+def test_of_several_calls_of_one_body_the_one_with_copies_is_found() -> None:
+    """Whichever comes first."""
+    shared = f"jit[name=f jaxpr={{ lambda ; t:f32[2]{{V:X}}. let u:f32[2] = {PSUM} t in (u,) }}]"
+    for first, second in (("p", "r"), ("r", "p")):
+        (note,) = noted(CAST, f"a:f32[2] = {shared} {first}", f"b:f32[2] = {shared} {second}", "z:f32[2] = add a b")
+        assert "adds up equal copies: 4 times the value" in note
 
 
 def test_a_constant_that_is_summed_counts_devices() -> None:
@@ -150,6 +180,30 @@ WHOLE = f"s:f32[] = {PSUM} e", "z:f32[2] = broadcast_in_dim s"
 def test_a_bias_is_added_to_each_part_of_a_sum(added: str, warned: bool) -> None:
     """Case 33: each device has its part of the sum, and adds the whole bias to it."""
     found = noted(CAST, DOT, BIAS, added, *WHOLE)
+    assert [("equal copies of what is added to each: 4 times" in note) for note in found] == [True] * warned
+
+
+BODY = "{ lambda ; t:f32[]{V:X} u:f32[]{V:X}. let v:f32[]{V:X} = add t u in (v,) }"
+OTHER = "{ lambda ; t:f32[]{V:X} u:f32[]{V:X}. let  in (t,) }"
+SHARE = BODY.replace("v:f32[]{V:X} = add t u", "s:f32[]{V:X} = div u 4.0:f32[]\n  v:f32[]{V:X} = add t s")
+QUESTION = "i:i32[] = convert_element_type[new_dtype=int32 weak_type=False] 1.0:f32[]"
+
+
+@pytest.mark.parametrize(
+    ("added", "warned"),
+    [
+        ((f"e:f32[]{{V:X}} = jit[name=f jaxpr={BODY}] d b",), True),
+        ((f"e:f32[]{{V:X}} = jit[name=f jaxpr={SHARE}] d b",), False),
+        ((f"e:f32[]{{V:X}} = remat2[differentiated=False jaxpr={BODY} policy=None prevent_cse=True] d b",), True),
+        ((QUESTION, f"e:f32[]{{V:X}} = cond[branches=({OTHER} {BODY})] i d b"), True),
+        ((QUESTION, f"e:f32[]{{V:X}} = cond[branches=({OTHER} {SHARE})] i d b"), False),
+        ((ONE, "e:f32[]{V:X} = add d k"), True),
+        (("k:f32[]{V:X} = pvary[axes=('X',)] 0.0:f32[]", "e:f32[]{V:X} = add d k"), False),
+    ],
+)
+def test_a_bias_is_found_in_calls_and_branches(added: tuple[str, ...], warned: bool) -> None:
+    """And so is a number, but for zero."""
+    found = noted(CAST, DOT, BIAS, *added, *WHOLE)
     assert [("equal copies of what is added to each: 4 times" in note) for note in found] == [True] * warned
 
 

@@ -83,7 +83,9 @@ def doubtful(charged: Sequence[object], transposed: Callable[[Equation], bool]) 
     from calculus.effects import Charge
 
     copies = Copies()
-    return any(isinstance(one, Charge) and not transposed(one.equation) and any(copies.summed(one)) for one in charged)
+    return any(
+        isinstance(one, Charge) and not transposed(one.equation) and copies.summed(one).multiplies for one in charged
+    )
 
 
 def _first(program: Program, twin: Twin) -> str:

@@ -1,6 +1,7 @@
 """What is well typed, and rarely what is meant: warnings beside an explanation, each at the author's line.
 
 copies-summed    a sum over devices of a value that is the same on all of them: it multiplies by their number
+copies-averaged  a mean, a maximum or a minimum over devices of such a value, or a gather: it gives back the value
 unused           a collective that is asked for, whose result nothing uses: no compiler runs it
 in-a-loop        a sum in a loop that the types allow once, outside of it
 reduced-lost     a value is cast to reduced, and cast back before it is used: its gradient is summed at each use
@@ -20,12 +21,14 @@ from calculus.copies import Copies, Found
 from calculus.effects import Effect, Pricing, wanted_of
 from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
+from verifier.examine import idle
 from verifier.explaining.entries import BACKWARD, FORWARD, Entry, Step
 from verifier.explaining.facts import CAST, REPLICATED
 from verifier.explaining.iterations import SUMS, Waiting, in_loop, is_sum, loop_in_shard_map, unchanged
 from verifier.wording import Words
 
 COPIES: Final = "copies-summed"
+IDLE: Final = "copies-averaged"
 UNUSED: Final = "unused"
 LOOP: Final = "in-a-loop"
 LOST: Final = "reduced-lost"
@@ -67,7 +70,10 @@ def _copies(entries: Iterable[Entry]) -> Iterator[Warned]:
     """Sums of equal copies, of the author's own: what a transpose sums is decided by the forward pass."""
     copies = Copies()
     for one in entries:
-        found = copies.summed(one.charge) if one.direction != BACKWARD else Found((), ())
+        found = copies.summed(one.charge) if one.direction != BACKWARD else Found()
+        if found.idle:
+            help = f"; for a mean, divide by {one.group}" if found.total and one.group is not None else ""
+            yield Warned(IDLE, one.row.where, idle(one.charge, found), f"leave it out{help}")
         axes = found.axes or found.added
         if not axes:
             continue
