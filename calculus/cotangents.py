@@ -8,7 +8,8 @@
     unreduced, kind sum        reduced
     unreduced, kind max, min   none: a maximum over devices has no linear part
 
-Theorems `involution`, `shape-is-kept`, `order-reversing`: proofs/cotangents.md.
+Where a cast from one state to another is free, each device making its block of its own, that is s ≼ t: R ≼ S ≼ U, and
+N ≼ S. Theorems `involution`, `shape-is-kept`, `order-reversing` (of ≼ on R, S, U): proofs/cotangents.md.
 """
 
 from __future__ import annotations

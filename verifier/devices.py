@@ -6,8 +6,10 @@
     unreduced, kind sum, max, min        pieces                              adds, maximises, minimises
     varying                              arrays of their own                 stacks
 
-A family of blocks has one block for each device. Along a varying axis there is no one array, so there a value is a
-stack: it has one more dim for each varying axis, before its own, in the order of the mesh. Seeds A1, A26, A42, B19.
+A family of blocks has one block for each device. It is *legal* for a type if the devices hold what the table says, each
+a block of the type's local shape: then it reads back one value. Along a varying axis there is no one array, so there a
+value is a stack: it has one more dim for each varying axis, before its own, in the order of the mesh. Seeds A1, A26,
+A42, B19: the numbers of the statements of the two pages of documentation that this calculus is of.
 """
 
 from __future__ import annotations
