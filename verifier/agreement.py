@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from verifier.ledger import KINDS, Entry
+from verifier.ledger import DEVICES, KINDS, SEARCH, SOLVER, Entry
 from verifier.matrix import Matrix
 from verifier.patterns import Difference
 from verifier.report import count
@@ -101,7 +101,8 @@ primitive at every combination of operand states with the installed JAX, and fai
 covers, or if an entry covers none: then JAX has repaired it. What is no convention is a defect, and a program of at
 most 25 lines reproduces it, alone, on CPU devices: it says what JAX does and what is right, and exits with 0 as long as
 the defect is there. `shardproof audit --run` runs them all. What is refused and sound is proved, and what is accepted
-and unsound refuted where it is a typing of the table: `shardproof prove ledger`, proofs/evidence.md.
+and unsound refuted, by the solver or by a search; but what is typed right and compiled wrong only devices show:
+`shardproof prove ledger`, proofs/evidence.md.
 """
 
 
@@ -135,7 +136,14 @@ def page(entries: Sequence[Entry]) -> str:
             with_it = ", with its backward pass" if entry.proof.backward else ""
             shown.append(f"*Proved* by `shardproof prove ledger.{entry.number}`{with_it}.")
         if entry.counterexample is not None:
-            shown.append(f"*Refuted* by `shardproof prove ledger.{entry.number}`, in blocks of two devices.")
+            command = f"`shardproof prove ledger.{entry.number}`"
+            shown.append(
+                {
+                    SOLVER: f"*Refuted* by {command}, by the solver, in blocks of two devices.",
+                    SEARCH: f"*Refuted* by {command}, by a search, in blocks of devices.",
+                    DEVICES: "The typing is right: the counterexample is what devices hold.",
+                }[entry.counterexample.by]
+            )
         if shown:
             found += [" ".join(shown), ""]
         if entry.file:

@@ -9,8 +9,8 @@ region ends. From both a check knows what is well typed and goes wrong in JAX (`
 Likewise by `backward` patterns the functions whose derivative one side makes and the other does not, or otherwise, and
 by `programs` patterns what drawn programs show.
 
-What says that something is sound carries a proof, what says that it is not a counterexample, or the file that is one:
-how they are read and shown, proofs/evidence.md.
+What says that something is sound carries a proof, what says that it is not a counterexample: how they are read and
+shown, proofs/evidence.md.
 
 What is no convention is a defect. Its entry says how it shows, the function of JAX at fault, the public functions that
 reach it, and the file in `proofs/differences` that reproduces it; then it may cover nothing, as what is typed right and
@@ -69,6 +69,10 @@ DEFECTS: Final[Mapping[str, str]] = {
 FILES: Final = PATH.resolve().parents[1] / "proofs" / "differences"
 """The folder of the programs that reproduce the defects. An installed package comes without it."""
 
+SOLVER, SEARCH, DEVICES = "solver", "search", "devices"
+RUN_WRONG: Final = ("lowering", "partitioner")
+"""The causes of what is typed right and runs wrong."""
+
 MOST_CONVENTIONS: Final = 10
 PENDING: Final = r"pending\b(?! (sum|max|min))|to be|todo\b|tbd\b"
 """How evidence begins that is still to be made, and is none."""
@@ -88,11 +92,18 @@ class Proof:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """What shows that something is not: a program as JAX types it, of which the solver (or a search, where it cannot
-    look into a kernel) refutes a typing, in blocks of devices. Where what is typed right runs wrong there is none, and
-    the entry's file is the counterexample, which real devices run."""
+    """What shows that something is not, in blocks of devices, and who finds it.
 
-    program: str
+    SOLVER: of a program as JAX types it a typing is refuted (by a search, where the solver cannot look into a kernel).
+    SEARCH: the program, run as JAX types it, reads back wrong. without: it moves something over axes over which JAX
+    says that it moves nothing. tangents: what JAX says that its derivative is, of its inputs and as many directions.
+    DEVICES: what is typed right runs wrong; the typing has the entry's proof, and real devices run its file.
+    """
+
+    by: str
+    program: str = ""
+    without: tuple[str, ...] = ()
+    tangents: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,20 +224,40 @@ def _shown(number: int, table: Mapping[str, Any]) -> tuple[Proof | None, Counter
     if re.match(PENDING, table["evidence"].strip(), re.IGNORECASE):
         raise BadLedger(f"entry {number}: evidence that is pending is none")
     proof, counterexample = table.get("proof"), table.get("counterexample")
-    for said, known in ((proof, {"program", "backward", "wrt", "rests"}), (counterexample, {"program"})):
-        if said is not None and (said.keys() - known or not isinstance(said.get("program"), str)):
-            raise BadLedger(f"entry {number}: what shows it has a program, and {', '.join(sorted(known))}")
+    if proof is not None and (
+        proof.keys() - {"program", "backward", "wrt", "rests"} or not isinstance(proof.get("program"), str)
+    ):
+        raise BadLedger(f"entry {number}: a proof has a program, and backward, wrt, rests")
     if table["kind"] == SOUND and proof is None:
         raise BadLedger(f"entry {number} says that something is sound, and has no proof")
-    if table["kind"] == UNSOUND and counterexample is None and not table.get("file"):
+    if table["kind"] == UNSOUND and counterexample is None:
         raise BadLedger(f"entry {number} says that something is unsound, and has no counterexample")
     if counterexample is not None and table["kind"] != UNSOUND:
         raise BadLedger(f"entry {number}: a counterexample is of what is unsound")
     return (
         None if proof is None else Proof(proof["program"].strip() + "\n", proof.get("backward", False),
                                          tuple(proof.get("wrt", ())), tuple(proof.get("rests", ()))),
-        None if counterexample is None else Counterexample(counterexample["program"].strip() + "\n"),
+        None if counterexample is None else _counterexample(number, table, counterexample),
     )  # fmt: skip
+
+
+_SAID_OF: Final = {SOLVER: {"program"}, SEARCH: {"program", "without", "tangents"}, DEVICES: set[str]()}
+
+
+def _counterexample(number: int, table: Mapping[str, Any], said: Mapping[str, Any]) -> Counterexample:
+    """Of what is typed right and runs wrong, what devices hold; of all else, a program."""
+    by = said.get("by")
+    if by not in _SAID_OF:
+        raise BadLedger(f"entry {number}: a counterexample is found by {', '.join(_SAID_OF)}")
+    if said.keys() - {"by"} - _SAID_OF[by] or isinstance(said.get("program"), str) != (by != DEVICES):
+        raise BadLedger(f"entry {number}: a counterexample by {by} has {', '.join(sorted(_SAID_OF[by])) or 'no more'}")
+    if by == DEVICES and not (table["cause"] in RUN_WRONG and table.get("proof") and table.get("file")):
+        raise BadLedger(
+            f"entry {number}: what devices alone show has a proof of its typing, a file, and {' or '.join(RUN_WRONG)} "
+            "as its cause"
+        )
+    texts = [said[name].strip() + "\n" if said.get(name) else "" for name in ("program", "tangents")]
+    return Counterexample(by, texts[0], tuple(said.get("without", ())), texts[1])
 
 
 def assign(

@@ -92,10 +92,14 @@ def test_the_page_names_pages_that_exist() -> None:
         ('title = "a title"', "title", "Expected"),
         ('"by hand"', '"Pending: somebody looks at it."', "evidence that is pending is none"),
         ('"by hand"', '"to be run"', "evidence that is pending is none"),
-        ("[entry.proof]\nprogram", "[entry.counterexample]\nprogram", "says that something is sound, and has no proof"),
+        (
+            "[entry.proof]\n",
+            "[entry.counterexample]\nby = 'search'\n",
+            "says that something is sound, and has no proof",
+        ),
         ("jax-refuses-sound", "jax-accepts-unsound", "says that something is unsound, and has no counterexample"),
         ("[[entry.cells]]", "[entry.counterexample]\nprogram = 'x'\n[[entry.cells]]", "is of what is unsound"),
-        ("[entry.proof]", "[entry.proof]\nby = 'hand'", "what shows it has a program"),
+        ("[entry.proof]", "[entry.proof]\nby = 'hand'", "a proof has a program"),
     ],
 )
 def test_an_entry_that_breaks_them_is_refused(old: str, new: str, says: str, tmp_path: Path) -> None:
@@ -106,6 +110,47 @@ def test_an_entry_that_breaks_them_is_refused(old: str, new: str, says: str, tmp
     other.write_text(ENTRY.replace(old, new), encoding="utf-8")
     with pytest.raises(BadLedger, match=says):
         ledger(other)
+
+
+WRONG = (
+    ENTRY.replace("jax-refuses-sound", "jax-accepts-unsound")
+    .replace("[entry.proof]\n", "[entry.counterexample]\nby = 'search'\n")
+    .replace("0 =", "any =")
+)
+BY_DEVICES = ENTRY.replace("jax-refuses-sound", "jax-accepts-unsound").replace(
+    "[[entry.cells]]", "[entry.counterexample]\nby = 'devices'\n[[entry.cells]]"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (WRONG, ""),
+        (WRONG.replace("by = 'search'\n", ""), "found by solver, search, devices"),
+        (WRONG.replace("'search'", "'hand'"), "found by solver, search, devices"),
+        (WRONG.replace("'search'", "'devices'"), "by devices has no more"),
+        (WRONG.replace("'search'", "'solver'\ntangents = 'x'"), "by solver has program"),
+        (BY_DEVICES, "has a proof of its typing, a file, and lowering or partitioner as its cause"),
+        (BY_DEVICES.replace("typing rule", "lowering"), "has a proof of its typing, a file"),
+    ],
+)
+def test_a_counterexample_says_who_finds_it(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "differences.toml"
+    path.write_text(text, encoding="utf-8")
+    if says:
+        with pytest.raises(BadLedger, match=says):
+            ledger(path)
+    else:
+        assert len(ledger(path)) == 1
+
+
+def test_what_devices_alone_show_is_compiled_wrong(tmp_path: Path) -> None:
+    defect = "defect = 'crash'\nfunction = 'a:b'\nreaches = 'a.b'\nfile = '01_a.py'\nversions"
+    path = tmp_path / "differences.toml"
+    path.write_text(BY_DEVICES.replace("typing rule", "partitioner").replace("versions", defect), encoding="utf-8")
+    (entry,) = ledger(path)
+    assert entry.counterexample is not None
+    assert (entry.counterexample.by, entry.counterexample.program) == ("devices", "")
 
 
 def test_conventions_are_few(tmp_path: Path) -> None:

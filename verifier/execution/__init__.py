@@ -14,4 +14,5 @@ drawing       inputs from their types
 comparing     how far two results may be apart, and where they first differ
 rounding      how far roundings move what cancels
 run           all of it on one text
+trusting      programs taken at their word, where nothing judges them right
 """

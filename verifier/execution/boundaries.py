@@ -69,7 +69,11 @@ class _Crossing:
         self.around = around
         self.within = within
         self.manual = manual
-        self.hidden = tuple(axis for axis in manual if machine.whole or outer.mode(axis) is not AxisMode.EXPLICIT)
+        self.hidden = tuple(
+            axis
+            for axis in manual
+            if axis in within.mesh and (machine.whole or outer.mode(axis) is not AxisMode.EXPLICIT)
+        )
         #: for each device inside, the one outside that it is, or is a part of
         by_place = {tuple(at.items()): number for number, at in enumerate(around.coordinates)}
         names = around.mesh.by_name

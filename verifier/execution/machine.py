@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -102,13 +103,20 @@ class Frame:
 
 
 class Machine:
-    """Runs programs. whole: on one machine; else on `count` devices."""
+    """Runs programs. whole: on one machine; else on `count` devices. kernels: what stands for primitives that nobody
+    here computes. alike: manual axes along which nothing varies, so that a machine which runs a program whole takes
+    them for explicit (theorem `modes`)."""
 
-    def __init__(self, checker: Checker, whole: bool, count: int, random: np.random.Generator) -> None:
+    def __init__(
+        self, checker: Checker, whole: bool, count: int, random: np.random.Generator,
+        kernels: Mapping[str, Handler] = MappingProxyType({}), alike: AbstractSet[str] = frozenset(),
+    ) -> None:  # fmt: skip
         self.checker = checker
         self.whole = whole
         self.count = count
         self.random = random
+        self.kernels = kernels
+        self.alike = alike
         self.account = Account()
         self.pricing = Pricing()
         self.partings = Partings()
@@ -140,7 +148,7 @@ class Machine:
         found = self._grids.get(mesh)
         if found is None:
             if self.whole:
-                shown = Mesh((axis for axis in mesh.axes if axis.mode is AxisMode.MANUAL), mesh.tracked)
+                shown = Mesh((axis for axis in mesh.axes if self._apart(mesh, axis.name)), mesh.tracked)
                 found = Grid(shown, shown.size(shown.by_name) or 1)
             else:
                 found = Grid(mesh, self.count)
@@ -151,7 +159,11 @@ class Machine:
         """A type as this machine sees it: run whole, only what it says of manual axes."""
         if not self.whole:
             return type
-        return type.without([axis for axis in type.mentioned if mesh.mode(axis) is not AxisMode.MANUAL])
+        return type.without([axis for axis in type.mentioned if not self._apart(mesh, axis)])
+
+    def _apart(self, mesh: Mesh, axis: str) -> bool:
+        """Whether a program that runs whole has devices along an axis."""
+        return mesh.mode(axis) is AxisMode.MANUAL and not (mesh.tracked and axis in self.alike)
 
     def grid_of(self, type: ArrayType, scope: Scope) -> Grid:
         """The devices as the mesh of a type numbers them."""
@@ -184,6 +196,8 @@ class Machine:
         try:
             found = read_back(dict(zip(grid.places, blocks, strict=True)), shown, mesh)
         except NotAFamily as error:
+            if any(block.shape != local_shape(shown, mesh) for block in blocks):
+                raise NotDerived(str(error)) from error
             raise Disagreement(str(error), grid.named(blocks)) from error
         if shown.unreduced:
             pieces, left = sum(map(size_of, blocks)), size_of(found)
@@ -281,6 +295,9 @@ class Machine:
 
     def _executed(self, step: Step, operands: Sequence[Value], frame: Frame) -> list[Value]:
         primitive = TABLE.get(step.equation.primitive)
+        standing = self.kernels.get(step.equation.primitive)
+        if standing is not None:
+            return standing(self, step, operands, frame)
         if primitive is None:
             from verifier.execution.forms import form
 

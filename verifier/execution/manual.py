@@ -41,7 +41,7 @@ def carried_out(
 
 def _moved(row: Row, parameters: Parameters, blocks: Blocks, grid: Grid, axes: Axes) -> Blocks:
     found: Blocks = list(blocks)
-    for group in grid.groups(axes):
+    for group in _parted(grid.groups(axes), parameters):
         held = [blocks[number] for number in group]
         if row.kind == PERMUTE:
             made = _permuted(parameters, held)
@@ -54,6 +54,16 @@ def _moved(row: Row, parameters: Parameters, blocks: Blocks, grid: Grid, axes: A
         for number, block in zip(group, made, strict=True):
             found[number] = block
     return found
+
+
+def _parted(groups: Sequence[tuple[int, ...]], parameters: Parameters) -> list[tuple[int, ...]]:
+    """The groups of devices, each in the parts that `axis_index_groups` make of it."""
+    said = parameters.get("axis_index_groups")
+    if said is None:
+        return list(groups)
+    parts = [[integer(at, "axis_index_groups") for at in sequence(part, "axis_index_groups")]
+             for part in sequence(said, "axis_index_groups")]  # fmt: skip
+    return [tuple(group[at] for at in part) for group in groups for part in parts]
 
 
 def _permuted(parameters: Parameters, held: list[Array]) -> list[Array]:

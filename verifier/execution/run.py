@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from verifier.execution.arithmetic import CannotRun, stored
 from verifier.execution.comparing import apart
 from verifier.execution.drawing import drawn
 from verifier.execution.grid import Blocks, Grid
-from verifier.execution.machine import Cell, Disagreement, Failed, Machine, Value, copied
+from verifier.execution.machine import Cell, Disagreement, Failed, Handler, Machine, Value, copied
 from verifier.execution.rounding import Rounding, Spread
 
 MOST_DEVICES: Final = 256
@@ -39,12 +41,14 @@ class Shown(NamedTuple):
 
 class Problem(NamedTuple):
     """What is wrong, and at which equation (`None` where it is about the whole). unrunnable: whether nothing is wrong
-    but that it cannot be run here. held: what each device holds, where copies differ; and what else shows it."""
+    but that it cannot be run here. held: what each device holds, where copies differ; and what else shows it. differs:
+    whether it is in what devices hold, or wait for."""
 
     message: str
     equation: Equation | None = None
     unrunnable: bool = False
     held: tuple[tuple[str, Array], ...] = ()
+    differs: bool = False
 
 
 @dataclass(slots=True)
@@ -71,11 +75,13 @@ class Outcome:
 
 
 def run(
-    program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[str, Array] | None = None,
-    checker: Checker | None = None, scale: float = 1.0,
+    program: Program, meshes: Sequence[Mesh], seed: int = 0, given: Mapping[str, Array | Blocks] | None = None,
+    checker: Checker | None = None, scale: float = 1.0, kernels: Mapping[str, Handler] = MappingProxyType({}),
+    alike: AbstractSet[str] = frozenset(),
 ) -> Outcome:  # fmt: skip
-    """Run a well-typed program whole and on devices, on inputs that are given by name or drawn with the seed. checker:
-    the one of the door that it came in by. scale: of the floats that are drawn, a power of two."""
+    """Run a well-typed program whole and on devices, on inputs that are given by name (an array, or what each device
+    holds of it) or drawn with the seed. checker: the one of the door that it came in by. scale: of the floats that are
+    drawn, a power of two. kernels, alike: of the machines."""
     checker = checker or Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -88,7 +94,8 @@ def run(
         if outcome.devices > MOST_DEVICES:
             raise CannotRun(f"{outcome.devices} devices are too many to be run here: make the mesh smaller")
         random = np.random.default_rng(seed)
-        whole, local = Machine(checker, True, 1, random), Machine(checker, False, outcome.devices, random)
+        whole = Machine(checker, True, 1, random, kernels, alike)
+        local = Machine(checker, False, outcome.devices, random, kernels)
         pairs = [
             _input(name, type, (whole, local), scope, random, given or {}, scale) for name, type in _inputs(program)
         ]
@@ -101,7 +108,7 @@ def run(
 
     def again(rounding: Rounding) -> dict[str, Array]:
         """The program run whole once more, with every result moved."""
-        moved = Machine(checker, True, 1, np.random.default_rng(seed))
+        moved = Machine(checker, True, 1, np.random.default_rng(seed), kernels, alike)
         moved.rounding = rounding
         try:
             moved.run(checked, scope, [copied(value) for value in given_whole], used, watch=True)
@@ -142,7 +149,7 @@ def run(
         outcome.results.append(Shown(str(atom), shown_type, value, other))
         difference = "" if outcome.problems else _difference(wanted, value, outcome.allowed, spread, str(atom))
         if difference:
-            outcome.problems.append(Problem(f"result {index}, {shown_type}: {difference}"))
+            outcome.problems.append(Problem(f"result {index}, {shown_type}: {difference}", differs=True))
     outcome.lines = compared(charges(checked), local.account)
     outcome.problems += [
         Problem(f"{_of(line)}: {line.problem}", line.equation) for line in outcome.lines if line.problem
@@ -177,8 +184,9 @@ def _count(mesh: Mesh) -> int:
 def _failed(failed: Failed, where: str) -> Problem:
     while isinstance(failed.cause, Failed):
         failed = failed.cause
+    differs = isinstance(failed.cause, Disagreement)
     held = failed.cause.held if isinstance(failed.cause, Disagreement) else ()
-    return Problem(f"{where}: {failed.cause}", failed.equation, isinstance(failed.cause, CannotRun), held)
+    return Problem(f"{where}: {failed.cause}", failed.equation, isinstance(failed.cause, CannotRun), held, differs)
 
 
 def _inputs(program: Program) -> list[tuple[str, Type | None]]:
@@ -192,7 +200,7 @@ def _input(
     machines: tuple[Machine, Machine],
     scope: Scope,
     random: np.random.Generator,
-    given: Mapping[str, Array],
+    given: Mapping[str, Array | Blocks],
     scale: float,
 ) -> tuple[Shown | None, Value, Value]:
     """An input of both runs. What is pending is split at random, and is what its pieces then add up to."""
@@ -205,7 +213,11 @@ def _input(
     if value is None:
         varying = tuple(grid.mesh.size((axis,)) or 1 for axis in grid.mesh.in_order(inner.varying))
         value = drawn(inner, random, varying, scale)
-    blocks = _placed(value, inner, grid, random)
+    if isinstance(value, list):
+        blocks = value
+        value = read_back(dict(zip(grid.places, blocks, strict=True)), stored(inner), grid.mesh)
+    else:
+        blocks = _placed(value, inner, grid, random)
     if inner.unreduced:
         value = read_back(dict(zip(grid.places, blocks, strict=True)), stored(inner), grid.mesh)
     local.checked_value(blocks, inner, scope)
@@ -251,5 +263,5 @@ def _first_difference(
                 (one, type, _), (other, _, _) = whole.watched[name], local.watched[name]
                 difference = _difference(one, other, allowed, spread, name)
                 if difference:
-                    return [Problem(f"{name}, {type}: {difference}", equation)]
+                    return [Problem(f"{name}, {type}: {difference}", equation, differs=True)]
     return []

@@ -3,9 +3,9 @@
 An entry about what is sound, and JAX refuses, carries a program. Each typing in it is a judgment of its primitive,
 along each mesh axis, and is proved as the cells are (theorem `soundness`); where the difference is about a derivative,
 those of the program with its backward pass are. What no scheme can say rests on the theorem about it, and the whole
-program is run on devices besides. An entry about what JAX accepts, and is unsound, carries the typing, and the solver
-refutes it, where it is one of the table: what casts, loops and compilers do wrong, the entry's own program shows on
-devices.
+program is run on devices besides. An entry about what JAX accepts, and is unsound, carries the typing: the solver
+refutes it, where it is one of the table and the solver can look into the kernel, and else a search does, by a run. What
+is typed right and compiled wrong has a proof of its typing, and what devices hold shows the entry's own program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from calculus.meshes import Mesh
 from calculus.primitives import TABLE
 from calculus.programs import Document
 from grammar.read import read
-from verifier.ledger import KINDS, Entry, Proof, ledger
+from verifier.ledger import DEVICES, KINDS, SEARCH, SOLVER, Entry, Proof, ledger
 from verifier.proving.equations import Claim, claims, placed
 from verifier.proving.obligations import STATUSES, TESTED, Obligation
 from verifier.proving.quotients import apart
@@ -51,10 +51,15 @@ def obligations(number: str) -> list[Obligation]:
 def of_entry(entry: Entry) -> list[Obligation]:
     """The same, of an entry."""
     found = list(_proved(entry, entry.proof)) if entry.proof is not None else []
-    if entry.counterexample is not None:
+    by = entry.counterexample.by if entry.counterexample is not None else DEVICES
+    if by == SOLVER:
         from verifier.proving.refuting import refutations
 
         found += refutations(entry)
+    elif by == SEARCH:
+        from verifier.proving.searching import refutation
+
+        found.append(refutation(entry))
     return found
 
 
@@ -71,7 +76,7 @@ class Shown(NamedTuple):
         return {
             "number": entry.number, "title": entry.title, "kind": entry.kind, "cause": entry.cause,
             "evidence": entry.evidence, "statuses": dict(self.statuses), "file": entry.file,
-            "counterexamples": list(self.says),
+            "counterexamples": list(self.says), "by": entry.counterexample.by if entry.counterexample else "",
         }  # fmt: skip
 
     def __str__(self) -> str:

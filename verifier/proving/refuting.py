@@ -1,5 +1,5 @@
-"""Counterexamples to typings: the solver's, where it can look into the kernel, else a search's; in blocks of two
-devices, computed and read back.
+"""Counterexamples to typings that the solver finds, in blocks of two devices, computed and read back. Where it cannot
+look into a kernel, a search finds them (`verifier.proving.searching`).
 
 The arrays have the sizes of the program, and every index is a number, so a model of the solver is an array for each
 operand. Whatever it says, the kernel runs on the blocks: only what reads back wrong is a counterexample.
@@ -19,14 +19,14 @@ from calculus.elements import Fold
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.types import dtype_class
-from verifier.devices import MERGE, NotAFamily, devices, numpy_dtype, part, read_back
+from verifier.devices import NotAFamily, devices, numpy_dtype, part, read_back
 from verifier.kernels import compute, on_blocks
 from verifier.ledger import Entry
 from verifier.proving.blocks import written
 from verifier.proving.concrete import Concrete, Loose
 from verifier.proving.equations import VARIES, Claim
 from verifier.proving.judgments import Judgment
-from verifier.proving.obligations import DEFINITION, TESTED, Obligation
+from verifier.proving.obligations import Obligation
 from verifier.proving.setting import PIECES, Array, Setting
 from verifier.proving.terms import NeedsExtended, Pair, Terms, Value
 from verifier.samples import Sample
@@ -46,10 +46,6 @@ from verifier.solver import (
 )
 from verifier.trials.executions import MESH, state_type
 
-LARGEST: Final = (1, 2, 4, 8, 64)
-"""The largest numbers that are tried, one after the other: the first counterexample is small."""
-PARTS: Final = (1, 2, 16)
-"""What floats are whole multiples of: one, a half, a sixteenth."""
 BOUND: Final = 4
 """The largest numbers that the solver is asked for first."""
 MOST: Final = 64
@@ -91,18 +87,17 @@ def _refuted(name: str, claim: Claim) -> Obligation:
     query: tuple[Query, ...] = ()
     if question is not None and found is not None:
         query = (Query("a counterexample", question.given, Not(question.goal), possible=True),)
-    found = found or _searched(claim)
     says = f"{claim} reads back wrong" + (f": {found.says}; {'; '.join(found.lines)}" if found else "")
     return Obligation(
         name, name.partition(".")[0], says, queries=lambda: query, check=partial(_again, claim, found),
-        basis=DEFINITION if query else TESTED, domain="two devices, at the sizes of the program",
+        domain="two devices, at the sizes of the program",
     )  # fmt: skip
 
 
 def _again(claim: Claim, found: Counterexample | None) -> str:
     """Why it is no counterexample."""
     if found is None:
-        return f"neither the solver nor a search refutes {claim}"
+        return f"the solver does not refute {claim}"
     return "" if tried(claim, found.operands) else "what the devices compute reads back right"
 
 
@@ -138,44 +133,6 @@ def tried(claim: Claim, operands: Sequence[Held]) -> Counterexample | None:
     place = f"at {list(where)} " if where else ""
     says = f"{place}the value is {wanted[where]:g}, and {value[where]:g} is read back"
     return Counterexample(says, tuple(lines), tuple(operands))
-
-
-def _searched(claim: Claim) -> Counterexample | None:
-    for parts, largest, seed in itertools.product(PARTS, LARGEST, range(8)):
-        random = np.random.default_rng(seed)
-        operands = [_held(claim, at, largest, parts, random) for at in range(len(claim.given))]
-        found = tried(claim, operands)
-        if found is not None:
-            return found
-    return None
-
-
-def _held(claim: Claim, at: int, largest: int, parts: int, random: np.random.Generator) -> Held:
-    type, state = claim.sample.operands[at], claim.given[at]
-    dtype, shape = numpy_dtype(type.dtype), [int(str(size)) for size in type.shape]
-    if claim.written[at]:
-        value = np.array(_number(claim.written[at]), dtype)
-        return Held((value, value), value)
-
-    def drawn() -> Any:
-        if dtype.kind == "b":
-            return random.random(shape) < 0.5
-        found = random.integers(0 if dtype.kind == "u" else -largest, largest, shape, endpoint=True)
-        if state in ("N", "R"):
-            found = np.where(found == 0, largest, found)  # what divides is not zero
-        return (found / parts if dtype.kind in "fc" else found).astype(dtype)
-
-    one = drawn()
-    if state == VARIES:
-        return Held((one, drawn()), None)
-    if isinstance(state, str) and state in PIECES:
-        other = drawn()
-        return Held((one, other), MERGE[PIECES[state]](one, other))
-    return Held((one, one), one)
-
-
-def _number(text: str) -> Any:
-    return text == "True" if text in ("True", "False") else complex(text) if "j" in text else float(text)
 
 
 class _Whole(Setting):

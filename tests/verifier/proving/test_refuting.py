@@ -8,11 +8,13 @@ import itertools
 import numpy as np
 import pytest
 
-from verifier.ledger import ledger
+from verifier.devices import MERGE, numpy_dtype
+from verifier.ledger import SOLVER, ledger
 from verifier.proving.concrete import Loose
-from verifier.proving.equations import Claim
+from verifier.proving.equations import VARIES, Claim
 from verifier.proving.ledger import Read
-from verifier.proving.refuting import Held, _held, _Question, _question, tried
+from verifier.proving.refuting import Held, _Question, _question, tried
+from verifier.proving.setting import PIECES
 from verifier.solver import Formula, Not, instance, integer, number
 
 DRAWN = 6
@@ -21,7 +23,8 @@ DRAWN = 6
 def asked() -> list[tuple[Claim, _Question]]:
     found = []
     for entry in ledger():
-        program = entry.counterexample.program if entry.counterexample else ""
+        by_solver = entry.counterexample is not None and entry.counterexample.by == SOLVER
+        program = entry.counterexample.program if entry.counterexample and by_solver else ""
         for claim in Read(program).claims(direct=True) if program else ():
             try:
                 question = None if claim.judgment else _question(claim)
@@ -49,13 +52,29 @@ def said(question: _Question, operands: list[Held]) -> list[Formula]:
     return found
 
 
+def drawn(claim: Claim, at: int, random: np.random.Generator) -> Held:
+    """Small whole numbers as an operand of a claim, on two devices."""
+    type, state = claim.sample.operands[at], claim.given[at]
+    dtype = numpy_dtype(type.dtype)
+    if claim.written[at]:
+        value = np.array(float(claim.written[at]), dtype)
+        return Held((value, value), value)
+    shape = [2, *(int(str(size)) for size in type.shape)]
+    one, other = random.integers(0 if dtype.kind in "ub" else -3, 3, shape, endpoint=True).astype(dtype)
+    if state == VARIES:
+        return Held((one, other), None)
+    if isinstance(state, str) and state in PIECES:
+        return Held((one, other), MERGE[PIECES[state]](one, other))
+    return Held((one, one), one)
+
+
 @pytest.mark.parametrize(("claim", "question"), DRAWABLE, ids=[str(claim) for claim, _ in DRAWABLE])
 def test_what_is_asked_is_what_is_computed(claim: Claim, question: _Question) -> None:
     given = [fact for _, fact in question.given]
     seen = set()
     for seed in range(DRAWN):
         random = np.random.default_rng(seed)
-        operands = [_held(claim, at, 3, 1, random) for at in range(len(claim.given))]
+        operands = [drawn(claim, at, random) for at in range(len(claim.given))]
         wrong = instance([*given, Not(question.goal), *said(question, operands)], []) is not None
         assert wrong == (tried(claim, operands) is not None), operands
         seen.add(wrong)
