@@ -96,7 +96,8 @@ class Counterexample:
 
     SOLVER: of a program as JAX types it a typing is refuted (by a search, where the solver cannot look into a kernel).
     SEARCH: the program, run as JAX types it, reads back wrong. without: it moves something over axes over which JAX
-    says that it moves nothing. tangents: what JAX says that its derivative is, of its inputs and as many directions.
+    says that it moves nothing. tangents: what JAX says that its derivative is, of its inputs and as many directions;
+    gradient: the same of a number that it computes, of its inputs.
     DEVICES: what is typed right runs wrong; the typing has the entry's proof, and real devices run its file.
     """
 
@@ -104,6 +105,7 @@ class Counterexample:
     program: str = ""
     without: tuple[str, ...] = ()
     tangents: str = ""
+    gradient: str = ""
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ def _shown(number: int, table: Mapping[str, Any]) -> tuple[Proof | None, Counter
     )  # fmt: skip
 
 
-_SAID_OF: Final = {SOLVER: {"program"}, SEARCH: {"program", "without", "tangents"}, DEVICES: set[str]()}
+_SAID_OF: Final = {SOLVER: {"program"}, SEARCH: {"program", "without", "tangents", "gradient"}, DEVICES: set[str]()}
 
 
 def _counterexample(number: int, table: Mapping[str, Any], said: Mapping[str, Any]) -> Counterexample:
@@ -256,8 +258,8 @@ def _counterexample(number: int, table: Mapping[str, Any], said: Mapping[str, An
             f"entry {number}: what devices alone show has a proof of its typing, a file, and {' or '.join(RUN_WRONG)} "
             "as its cause"
         )
-    texts = [said[name].strip() + "\n" if said.get(name) else "" for name in ("program", "tangents")]
-    return Counterexample(by, texts[0], tuple(said.get("without", ())), texts[1])
+    texts = [said[name].strip() + "\n" if said.get(name) else "" for name in ("program", "tangents", "gradient")]
+    return Counterexample(by, texts[0], tuple(said.get("without", ())), *texts[1:])
 
 
 def assign(

@@ -58,7 +58,7 @@ def refutation(entry: Entry) -> Obligation:
     says = "as JAX types it, its program reads back wrong"
     if entry.counterexample.without:
         says = f"its program, which JAX says moves nothing over {', '.join(entry.counterexample.without)}, does"
-    elif entry.counterexample.tangents:
+    elif subject.derivative is not None:
         says = "what JAX says is its program's derivative is not how it changes"
     if found is not None:
         says = f"{says}: {'; '.join((found.says, *found.lines))}"
@@ -130,8 +130,11 @@ class Subject:
         types += [type for one in programs for equation in one.equations for type in equation.types]
         varies = {axis for type in types if isinstance(type, ArrayType) for axis in type.varying}
         self.alike = frozenset(axis for mesh in self.meshes for axis in mesh.by_name) - varies
-        self.tangents: Document | None = read(counterexample.tangents) if counterexample.tangents else None
-        self.copies = {name for name, type in self.inputs() if not (self.tangents or self._lead(type) or type.sharded)}
+        said = counterexample.tangents or counterexample.gradient
+        self.derivative: Document | None = read(said) if said else None
+        self.copies = {
+            name for name, type in self.inputs() if not (self.derivative or self._lead(type) or type.sharded)
+        }
 
     @property
     def doubted(self) -> bool:
@@ -139,7 +142,7 @@ class Subject:
         than what types say of values."""
         from verifier.texts import programs_of
 
-        if self.of.without or self.of.tangents:
+        if self.of.without or self.derivative is not None:
             return True
         checker = Trusting(self.meshes)
         checker.check(self.document.program)
@@ -147,11 +150,12 @@ class Subject:
         return bool(checker.trusted) or not names.isdisjoint(KERNELS)
 
     def inputs(self) -> Iterator[tuple[str, ArrayType]]:
-        """What the program is given, or of a derivative what it is, by name."""
-        program = (self.tangents or self.document).program
-        for name, type in zip(program.inputs, program.input_types, strict=True):
-            assert isinstance(type, ArrayType), f"{name} is no array"
-            yield name, type
+        """What the program is given, by name; and of a derivative, along what."""
+        program = self.document.program
+        for suffix in ("", " along") if self.derivative is not None else ("",):
+            for name, type in zip(program.inputs, program.input_types, strict=True):
+                assert isinstance(type, ArrayType), f"{name} is no array"
+                yield name + suffix, type
 
     def drawn(self, largest: int | None, random: np.random.Generator, parts: int = 1) -> Inputs:
         """Inputs: whole numbers, and of floats parts of them."""
@@ -168,13 +172,14 @@ class Subject:
     def tried(self, inputs: Inputs) -> Found | None:
         """Run it on these. `None` where nothing goes wrong, or it does not run."""
         try:
-            return self._derived(inputs) if self.tangents is not None else self._wrong(inputs)
+            return self._wrong(inputs) if self.derivative is None else self._derived(self.derivative, inputs)
         except (ValueError, IndexError, TypeError, KeyError):  # what does not run shows nothing
             return None
 
     def run(self, inputs: Inputs) -> Outcome:
         """The program, whole and on devices. Raises `ValueError` where it is not run."""
-        return self._run(self.document, {name: self._blocks(inputs[name], type) for name, type in self.inputs()})
+        given = {name: self._blocks(inputs[name], type) for name, type in self.inputs() if name in inputs}
+        return self._run(self.document, {name: given[name] for name in self.document.program.inputs})
 
     def _wrong(self, inputs: Inputs) -> Found | None:
         outcome = self.run(inputs)
@@ -201,24 +206,30 @@ class Subject:
             for at, place in zip(grid.coordinates, grid.places, strict=True)
         ]
 
-    def _derived(self, inputs: Inputs) -> Found | None:
+    def _derived(self, derivative: Document, inputs: Inputs) -> Found | None:
         """What a program's derivative is said to be, beside the quotients of its differences."""
-        assert self.tangents is not None
-        values = list(inputs.values())
         names = self.document.program.inputs
-        points, ways = values[: len(names)], values[len(names) :]
+        points, ways = [inputs[name] for name in names], [inputs[f"{name} along"] for name in names]
+
+        def results(document: Document, given: Sequence[Array]) -> list[Array]:
+            outcome = self._run(document, dict(zip(document.program.inputs, given, strict=True)))
+            return [one.value for one in outcome.results]
 
         def at(by: float) -> list[Array]:
-            given = {name: (x + by * t).astype(x.dtype) for name, x, t in zip(names, points, ways, strict=True)}
-            return [one.value for one in self._run(self.document, given).results]
+            moved = [(x + by * way).astype(x.dtype) for x, way in zip(points, ways, strict=True)]
+            return results(self.document, moved)
 
-        said = [one.value for one in self._run(self.tangents, inputs).results]
+        if self.of.tangents:
+            said = results(derivative, [*points, *ways])
+        else:
+            found = results(derivative, points)
+            said = [np.asarray(sum(np.sum(one * way) for one, way in zip(found, ways, strict=True)))]
         for one, here, other, tangent in zip(at(-STEP), at(0), at(STEP), said, strict=True):
             change = (other - one) / (2 * STEP)
             smooth = np.allclose(other - here, here - one, 0.01, 0.01 * STEP)
             if smooth and not np.allclose(change, tangent, 0.01, 0.01):
-                says = f"along {written(ways[0])} at {written(points[0])} its result changes by {written(change)}"
-                return Found(f"{says}, and JAX says {written(tangent)}", (), inputs)
+                says = f"along {'; '.join(map(written, ways))} at {'; '.join(map(written, points))} its result changes"
+                return Found(f"{says} by {written(change)}, and JAX says by {written(tangent)}", (), inputs)
         return None
 
 

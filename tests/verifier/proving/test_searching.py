@@ -21,8 +21,8 @@ ONE_WAY = "{ lambda ; a:f32[2]{U:X} b:f32[2]. let c:f32[2]{U:X} = mul a b in (c,
 """Refused, and right: its transpose would communicate."""
 
 
-def found(program: str, **said: str) -> Found | None:
-    return searched(Subject(Counterexample(SEARCH, MESH + program, tangents=said.get("tangents", ""))))
+def found(program: str) -> Found | None:
+    return searched(Subject(Counterexample(SEARCH, MESH + program)))
 
 
 def inside(
@@ -108,6 +108,15 @@ def test_a_derivative_that_is_right_has_none() -> None:
     assert not any(seen[1])
 
 
+def test_a_gradient_that_is_right_has_none() -> None:
+    counterexample = EVERY[142].counterexample
+    assert counterexample is not None
+    right = counterexample.gradient.replace("div b d", "mul b 1.0:f32[]")
+    subject = Subject(replace(counterexample, gradient=right))
+    assert len(subject.run({"a": np.arange(4, dtype=np.float32)}).results) == 1
+    assert searched(subject) is None
+
+
 def test_what_moves_nothing_moves_nothing() -> None:
     entry = EVERY[72]
     assert entry.counterexample is not None
@@ -168,7 +177,7 @@ def test_counterexamples_are_what_they_say_by_hand() -> None:
     (one, other), divisor = held["a"], held["b"]
     assert int(one / divisor) + int(other / divisor) != int((one + other) / divisor)
     says, held = run(94)
-    point, way = np.array(held["a"]), np.array(held["b"])
+    point, way = np.array(held["a"]), np.array(held["a along"])
     before, after = (np.linalg.eigvalsh(point + by * way, "L") for by in (-1e-6, 1e-6))
     change = (after - before) / 2e-6
     vectors = np.linalg.eigh((point + point.T) / 2)[1]
