@@ -82,7 +82,7 @@ def searched(subject: Subject) -> Found | None:
     for largest, seed in itertools.product(LARGEST, range(SEEDS)):
         found = subject.tried(subject.drawn(largest, np.random.default_rng(seed), 1 + seed % 2))
         if found is not None:
-            return _smaller(subject, found)
+            return found if subject.of.without else _smaller(subject, found)
     return None
 
 
@@ -185,7 +185,7 @@ class Subject:
         outcome = self.run(inputs)
         if self.of.without:
             moved = _moved(outcome, self.of.without)
-            return Found(moved, (), inputs) if moved else None
+            return Found(moved, tuple(_lines(outcome)), inputs) if moved else None
         wrong = next((problem for problem in outcome.problems if problem.differs), None)
         if wrong is None:
             return None
@@ -211,25 +211,24 @@ class Subject:
         names = self.document.program.inputs
         points, ways = [inputs[name] for name in names], [inputs[f"{name} along"] for name in names]
 
-        def results(document: Document, given: Sequence[Array]) -> list[Array]:
-            outcome = self._run(document, dict(zip(document.program.inputs, given, strict=True)))
-            return [one.value for one in outcome.results]
+        def made(document: Document, given: Sequence[Array]) -> Outcome:
+            return self._run(document, dict(zip(document.program.inputs, given, strict=True)))
 
         def at(by: float) -> list[Array]:
             moved = [(x + by * way).astype(x.dtype) for x, way in zip(points, ways, strict=True)]
-            return results(self.document, moved)
+            return [one.value for one in made(self.document, moved).results]
 
-        if self.of.tangents:
-            said = results(derivative, [*points, *ways])
-        else:
-            found = results(derivative, points)
-            said = [np.asarray(sum(np.sum(one * way) for one, way in zip(found, ways, strict=True)))]
+        outcome = made(derivative, [*points, *ways] if self.of.tangents else points)
+        said = [one.value for one in outcome.results]
+        if self.of.gradient:
+            said = [np.asarray(sum(np.sum(one * way) for one, way in zip(said, ways, strict=True)))]
         for one, here, other, tangent in zip(at(-STEP), at(0), at(STEP), said, strict=True):
             change = (other - one) / (2 * STEP)
             smooth = np.allclose(other - here, here - one, 0.01, 0.01 * STEP)
             if smooth and not np.allclose(change, tangent, 0.01, 0.01):
                 says = f"along {'; '.join(map(written, ways))} at {'; '.join(map(written, points))} its result changes"
-                return Found(f"{says} by {written(change)}, and JAX says by {written(tangent)}", (), inputs)
+                says += f" by {written(change)}, and JAX says by {written(tangent)}"
+                return Found(says, tuple(_lines(outcome)), inputs)
         return None
 
 
@@ -247,16 +246,16 @@ def _numbers(
     return np.asarray(found / parts if dtype.kind in "fc" else found, dtype)
 
 
-def _lines(outcome: Outcome, wrong: Problem) -> Iterator[str]:
-    """What each device holds of the inputs, and of what is wrong."""
+def _lines(outcome: Outcome, wrong: Problem | None = None) -> Iterator[str]:
+    """What each device holds of the inputs, and of what is wrong; else of the first result."""
     grid = Grid(outcome.mesh, outcome.devices)
     inputs = [grid.named(one.blocks) for one in outcome.inputs]
-    held = dict(wrong.held)
-    if not held:
-        names = wrong.equation.binders if wrong.equation is not None else ()
+    held = dict(wrong.held) if wrong is not None else {}
+    if not held and outcome.results:  # else the run has ended before
+        names = wrong.equation.binders if wrong is not None and wrong.equation is not None else ()
         shown = [outcome.values[name] for name in names if name in outcome.values] or outcome.results
-        found = next((one for one in shown if wrong.message.startswith(f"{one.name},")), shown[0] if shown else None)
-        held = dict(grid.named(found.blocks)) if found is not None and not wrong.message.startswith("on dev") else {}
+        apart = [one for one in shown if wrong is not None and wrong.message.startswith(f"{one.name},")]
+        held = dict(grid.named((apart or shown)[0].blocks))
     for number, at in enumerate(grid.named([np.zeros(())] * outcome.devices)):
         has = "; ".join(written(one[number][1]) for one in inputs)
         made = held.get(at[0]) if len(held) == outcome.devices else None
