@@ -113,7 +113,8 @@ class Entry:
     """One difference: its number, what it is called, its kind and cause, the smallest program that shows it, the
     releases of JAX that have it, why the calculus says what it says, and the evidence. Of a defect besides: how it
     shows, the function of JAX at fault (`module:name`), the public functions that reach it, and the file that
-    reproduces it."""
+    reproduces it. instead: where JAX refuses what is sound, how the same is written so that it takes it,
+    by primitive."""
 
     number: int
     title: str
@@ -134,6 +135,7 @@ class Entry:
     equations: tuple[Pattern, ...] = field(default=(), repr=False)
     proof: Proof | None = field(default=None, repr=False)
     counterexample: Counterexample | None = field(default=None, repr=False)
+    instead: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def foreseen(self) -> tuple[Pattern, ...]:
@@ -197,7 +199,7 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
     for name in _TEXTS:
         if not isinstance(table.get(name), str) or not table[name].strip():
             raise BadLedger(f"entry {number} has no {name}")
-    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", *_COVERING, *_SHOWING}
+    unknown = table.keys() - {*_TEXTS, *_OF_A_DEFECT, "number", "versions", *_COVERING, *_SHOWING, "instead"}
     if unknown or table.get("number") != number:
         raise BadLedger(f"entry {number}: {', '.join(sorted(unknown)) or 'its number is another'}")
     if table["kind"] not in KINDS or table["cause"] not in CAUSES:
@@ -216,7 +218,10 @@ def _entry(number: int, table: Mapping[str, Any]) -> Entry:
         raise BadLedger(f"entry {number} covers no cells, or names no version")
     title, kind, cause, program, because, evidence = (table[name].strip() for name in _TEXTS)
     versions = tuple(table["versions"])
-    covering = (patterns, backward, devices, *said, programs, equations, *_shown(number, table))
+    instead = table.get("instead", {})
+    if not isinstance(instead, dict) or (instead and table["kind"] != SOUND):
+        raise BadLedger(f"entry {number}: instead says, by primitive, how what JAX refuses is written")
+    covering = (patterns, backward, devices, *said, programs, equations, *_shown(number, table), instead)
     return Entry(number, title, kind, cause, program, versions, because, evidence, *covering)
 
 

@@ -18,7 +18,7 @@ from calculus.meshes import AxisMode, Mesh
 from calculus.primitives import TABLE
 from calculus.programs import Equation
 from calculus.refusals import Family, Refusal, Refused
-from calculus.types import ArrayType
+from calculus.types import ArrayType, array_type
 from verifier import cells
 from verifier.ledger import ledger
 from verifier.patterns import Difference
@@ -31,7 +31,7 @@ from verifier.with_jax.untyped import WithoutTypes
 @dataclass(frozen=True, slots=True)
 class Typed:
     """A call that JAX refuses and the calculus types. number: that of the difference in the ledger, if it is in it.
-    asked: the sharding that JAX asks for, where it does."""
+    asked: the sharding that JAX asks for, where it does. instead: what JAX takes, as free forward."""
 
     primitive: str
     operands: tuple[ArrayType, ...]
@@ -39,15 +39,16 @@ class Typed:
     number: int | None
     frame: Frame | None
     asked: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
         operands, results = (", ".join(map(str, types)) for types in (self.operands, self.results))
         where = f"{self.frame}: " if self.frame is not None else ""
         asked = f"; the out_sharding that JAX asks for is {self.asked}" if self.asked else ""
         listed = f" (difference {self.number} in proofs/differences.md)" if self.number is not None else ""
-        return (
-            f"{where}JAX cannot trace {self.primitive} of {operands}; by the rules here it is {results}{asked}{listed}"
-        )
+        instead = f"; JAX takes, as free forward: {self.instead}" if self.instead else ""
+        said = f"{where}JAX cannot trace {self.primitive} of {operands}; by the rules here it is {results}"
+        return f"{said}{asked}{listed}{instead}"
 
 
 @dataclass(slots=True)
@@ -185,9 +186,38 @@ def _told(
     cell = cells.Cell(operands, types[0] if target and types else None)
     theirs = cells.Verdict(None, cells.Refusal(type(error).__name__, str(error)))
     difference = Difference(call, mesh, cell, cells.Verdict(types), theirs)
-    number = next((entry.number for entry in ledger() if entry.covers(difference)), None)
+    entry = next((entry for entry in ledger() if entry.covers(difference)), None)
+    number = None if entry is None else entry.number
+    instead = _cut_first(equation, operands, types, mesh) or ("" if entry is None else entry.instead.get(name, ""))
     asked = str(spec(types[0])) if _ASKS in str(error) and len(types) == 1 else ""
-    return Typed(name, operands, types, number, user_frame(), asked.replace("PartitionSpec", "P"))
+    return Typed(name, operands, types, number, user_frame(), asked.replace("PartitionSpec", "P"), instead)
+
+
+def _cut_first(equation: Equation, operands: tuple[ArrayType, ...], types: tuple[ArrayType, ...], mesh: Mesh) -> str:
+    """Which copy, beside what is cut along an axis in a contraction, is to be cut alike first, in words; else empty."""
+    if equation.primitive != "dot_general":
+        return ""
+    checker = Checker([mesh])
+    for index, type in enumerate(operands):
+        cuts = {axis for other in operands for axis in other.sharded}.difference(type.sharded, type.unreduced)
+        for axis in mesh.in_order(cuts):
+            for dim in range(type.rank):
+                lists = tuple((*axes, axis) if at == dim else axes for at, axes in enumerate(type.axes))
+                promised = tuple(one for one in type.reduced if one != axis)
+                cut = array_type(type.dtype, type.shape, lists, type.varying, type.unreduced, promised, type.kind)
+                given = [cut if at == index else other for at, other in enumerate(operands)]
+                with contextlib.suppress(Refused):
+                    typing, _ = checker.judge(equation, given, checker.scope, (object(),))
+                    if typing.types == types and not typing.collectives and _alike(equation, given):
+                        return f"operand {index} resharded first, to {cut}"
+    return ""
+
+
+def _alike(equation: Equation, operands: Sequence[ArrayType]) -> bool:
+    """Whether the dims that a contraction pairs are cut alike."""
+    contracted, batch = equation.parameters["dimension_numbers"]
+    one, other = operands
+    return all(one.axes[a] == other.axes[b] for pair in (contracted, batch) for a, b in zip(*pair, strict=True))
 
 
 _ASKS: Final = "out_sharding="

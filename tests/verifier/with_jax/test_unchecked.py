@@ -3,6 +3,7 @@ cases 09, 19, 25, 27, 57 and 33; bytes are worked out beside them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 import verifier
 from verifier.functions import FunctionReport
 from verifier.known import REFERENCE, installed
+from verifier.ledger import ledger
 from verifier.with_jax import cotangents, replaced, unchecked
 
 MESH = AbstractMesh((4,), ("X",), axis_types=(AxisType.Explicit,))
@@ -96,6 +98,28 @@ def test_a_contraction_of_which_one_side_is_whole() -> None:
         in (found.notes[1])
     )
     assert "(difference " in found.notes[1]
+    assert found.notes[1].endswith("JAX takes, as free forward: operand 0 resharded first, to f32[4,8@X]")
+    cut = struct(4, 8, spec=P(None, "X"), mesh=SQUARE), struct(8, 4, spec=P("X"), mesh=SQUARE)
+    with jax.sharding.use_abstract_mesh(SQUARE):
+        assert jax.eval_shape(product, *cut).sharding.spec.unreduced == {"X"}
+
+
+def test_what_the_ledger_says_to_write_instead_is_taken_by_jax() -> None:
+    """And is what is refused, at its type."""
+    forms = [form.partition(" for ") for entry in ledger() for form in entry.instead.values()]
+    values = {"x": struct(8, 4, spec=P("X")), "s": struct(4, spec=P(None, reduced={"X"}))}
+    values["w"] = struct(4, 4, spec=P(None, None, reduced={"X"}))
+    assert len(forms) >= 3
+    for written, _, refused in forms:
+        names = [name for name in values if name in re.findall(r"\w+", refused)]
+        taken, ours = (
+            eval(f"lambda {', '.join(names)}: {code}", {"jnp": jnp})  # noqa: S307 - forms of ours
+            for code in (written, refused)
+        )
+        given = [values[name] for name in names]
+        theirs = report(taken, *given)
+        assert not theirs.notes
+        assert theirs.types == report(ours, *given).types
 
 
 def test_specs_that_are_not_those_of_what_enters() -> None:
