@@ -170,7 +170,9 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
         error.__traceback__ = _theirs(error.__traceback__)
         raise
     report = _traced(f, args, traced, handed)
-    report = _sorted_alike(report, f, args, kwargs, mesh, handed) or report
+    report = (
+        _sorted_alike(report, f, args, kwargs, mesh, handed) or _as_ruled(report, f, args, traced, handed) or report
+    )
     _with_twin(report, f, args, kwargs, mesh)
     if unseen:
         report.notes.append(f"this release of JAX has no {', '.join(unseen)}: what is handed in there is not looked at")
@@ -201,6 +203,34 @@ def _traced(f: Any, args: Any, traced: Trace, handed: list[Refusal]) -> Function
     examined = examine(program, ObjectChecker(traced.meshes, objects))
     lines = Lines(objects.as_converted())
     source = _source(f, args, traced, program, examined.checker, lines)
+    return _report(replace(source, undifferentiated=lambda: _undifferentiated(traced)), examined, handed)
+
+
+def _as_ruled(report: FunctionReport, f: Any, args: Any, traced: Trace, handed: list[Refusal]) -> FunctionReport | None:
+    """Where JAX's types of results are all that is wrong, since they have no transpose (a product of what is reduced is
+    reduced, and JAX forgets it): the report on the same program, its types inferred from the arguments on."""
+    from verifier.with_jax.convert import Converted
+    from verifier.with_jax.lines import Lines
+    from verifier.with_jax.untyped import WithoutTypes
+
+    source = report.source
+    refusals = source.checker.refusals if source is not None else []
+    sites = [at for one, at in refusals if one.code == "transpose-communicates" and isinstance(at, Equation)]
+    if source is None or source.words is None or handed or len(sites) < len(refusals) or not sites:
+        return None
+    conversion = WithoutTypes(traced.program)
+    program = conversion.program(conversion.main)
+    program.input_types = source.program.input_types
+    examined = examine(program, Checker(traced.meshes))
+    if examined.refusals or examined.checked is None:
+        return None
+    lines = Lines(Converted(Document((), program), conversion.origins))
+    said = [f"{one.primitive} at {source.words.place(one)} as {', '.join(map(str, one.types))}" for one in sites]
+    note = (
+        f"JAX types {', '.join(dict.fromkeys(said))}, of which there is no gradient that has a type; here types are "
+        "inferred from the arguments on"
+    )
+    source = _source(f, args, traced, program, examined.checker, lines, note)
     return _report(replace(source, undifferentiated=lambda: _undifferentiated(traced)), examined, handed)
 
 
@@ -294,7 +324,7 @@ def _refused(
     inferred = _inferred(f, args, kwargs, mesh, error, handed)
     if inferred is not None and (inferred.verdict != "ok" or not found.calls.refusals):
         return inferred  # it says more, where it refuses as well
-    return _untraced(f, error, [*handed, *found.calls.refusals])
+    return _untraced(f, error, [*handed, *found.calls.refusals, *found.calls.elements])
 
 
 def _untraced(f: Any, error: Exception, handed: list[Refusal]) -> FunctionReport | None:

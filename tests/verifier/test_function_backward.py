@@ -171,7 +171,7 @@ def test_a_refusal_stands_at_the_line_of_the_forward_equation() -> None:
 
 def test_what_is_refused_forward_is_refused_backward() -> None:
     weights = array(8, 8, spec=P(None, None, reduced={"data"}))
-    report = verifier.check(lambda a, b: a @ b, weights, weights)
+    report = verifier.check(lambda a, b: jnp.matmul(a, b, out_sharding=P(None, None)), weights, weights)
     found = report.backward()
     assert (found.verdict, found.refusals) == ("refused", report.refusals)
 

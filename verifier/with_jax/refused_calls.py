@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 import jax
@@ -53,10 +54,12 @@ class Typed:
 
 @dataclass(slots=True)
 class Calls:
-    """typed: those that the calculus types. refusals: of those that it refuses as well."""
+    """typed: those that the calculus types. refusals: of those that it refuses as well. elements: of those of one
+    element of what is mapped, which need not be refused for all."""
 
     typed: list[Typed] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    elements: list[Refusal] = field(default_factory=list)
 
 
 def judged(
@@ -87,7 +90,7 @@ def judged(
         if target:
             types = tuple(of_aval(out) for out in asked)  # type: ignore[misc]
         elif all(known):
-            end(found, refused.refusal)
+            end(found, refused.refusal, found.elements if _of_one_element() else None)
             return None
         else:  # where the number is known the call is judged again
             types = tuple(next((one for one in types_given if one.shape == out.shape), None) for out in results)  # type: ignore[misc,union-attr]
@@ -151,6 +154,13 @@ def _atom(aval: Any, tracer: Any) -> tuple[Any, bool]:
     return Literal(np.asarray(value, aval.dtype)[()], jax.core.ShapedArray((), aval.dtype)), True
 
 
+def _of_one_element() -> bool:
+    """Whether a trace is inside a vmap over a dim that is cut: types are those of one element, which say nothing of the
+    axes of the cut, and what is called is judged again, for all elements."""
+    env = import_module("jax._src.core").trace_ctx.axis_env
+    return bool(getattr(env, "explicit_mesh_axis_names", ()))
+
+
 def _asked(out: Any, sharding: Any, here: Any) -> Any:
     named = sharding if isinstance(sharding, NamedSharding) else NamedSharding(here, sharding)
     return out.update(sharding=named)
@@ -167,15 +177,16 @@ def _at(out: Any, type: ArrayType, here: Any) -> Any:
     return made.update(manual_axis_type=out.mat.__class__(**state)) if any(state.values()) else made
 
 
-def end(found: Calls, refusal: Refusal) -> None:
-    """Keep the refusal of the call at which the trace ends. What nobody describes JAX itself may have a reason for."""
+def end(found: Calls, refusal: Refusal, among: list[Refusal] | None = None) -> None:
+    """Keep the refusal of the call at which the trace ends, among others of its kind. What nobody describes JAX itself
+    may have a reason for."""
     if refusal.family is Family.UNMODELLED:
         return
     frame = user_frame()
     if frame is not None:
         refusal.line = frame.line
         refusal.trail = (f"at {frame}",)
-    found.refusals.append(refusal)
+    (found.refusals if among is None else among).append(refusal)
 
 
 def _told(
@@ -215,7 +226,8 @@ def _cut_first(equation: Equation, operands: tuple[ArrayType, ...], types: tuple
 
 def _alike(equation: Equation, operands: Sequence[ArrayType]) -> bool:
     """Whether the dims that a contraction pairs are cut alike."""
-    contracted, batch = equation.parameters["dimension_numbers"]
+    numbers: Any = equation.parameters["dimension_numbers"]
+    contracted, batch = numbers
     one, other = operands
     return all(one.axes[a] == other.axes[b] for pair in (contracted, batch) for a, b in zip(*pair, strict=True))
 

@@ -145,4 +145,6 @@ def _asks(eqn: Any) -> bool:
     opaque kernel's type is that of copies, and says nothing of the arguments given."""
     if eqn.primitive.name == "reshard":
         return True
+    if eqn.primitive.name == "broadcast_in_dim" and "vmap" in str(eqn.source_info.name_stack):
+        return False  # a dim that vmap gives an operand: JAX asks for where the operand is, here a copy
     return any(eqn.params.get(parameter) is not None for parameter in ("out_sharding", "sharding"))

@@ -330,3 +330,30 @@ def test_what_is_sorted_beside_keys_that_vary_is_cast_first() -> None:
     (refusal,) = report(mapped(jnp.argsort, leaving=P()), CUT).refusals
     assert refusal.code == "mixed-variation"
     assert refusal.help.endswith("and it has no cotangent")
+
+
+REDUCED = struct(4, 4, spec=P(None, None, reduced={"X"}))
+
+
+@pytest.mark.parametrize("product", [lambda w: w @ w, lambda w: jnp.einsum("ij,ij->", w, w)])
+def test_a_result_that_jax_types_without_a_transpose_is_typed_by_our_rules(product: Callable[..., Any]) -> None:
+    """Case 40: a product of what is reduced is reduced; JAX says it is a copy, and has no gradient of it."""
+    found = report(product, REDUCED)
+    assert (found.verdict, found.refusals) == ("ok", [])
+    assert str(found.types["result"]).endswith("{R:X}")
+    assert "JAX types dot_general at " in found.notes[0]
+    with jax.sharding.use_abstract_mesh(MESH), pytest.raises(Exception, match="unreduced"):
+        jax.eval_shape(jax.grad(lambda w: jnp.sum(product(w))), REDUCED)
+    asked = lambda w: jnp.matmul(w, w, out_sharding=P(None, None))  # noqa: E731 - what is asked for stays
+    assert [one.code for one in report(asked, REDUCED).refusals] == ["transpose-communicates"]
+
+
+def test_what_vmap_maps_over_a_cut_dim_is_judged_for_all_elements() -> None:
+    """Case 51: one element looks like a copy along X, and beside what is reduced a copy is refused."""
+    scale = struct(4, spec=P(None, reduced={"X"}))
+
+    def loss(s: Any, x: Any) -> Any:
+        return jnp.sum(jax.vmap(lambda row: row * s)(x))
+
+    assert report(loss, scale, struct(8, 4, spec=P("X"))).verdict == "ok"
+    assert [one.code for one in report(loss, scale, struct(8, 4)).refusals] == ["transpose-communicates"]
