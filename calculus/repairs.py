@@ -61,13 +61,14 @@ def repairs(
     q: Relation,
     mesh: Mesh,
 ) -> list[Repair]:
-    """The cheapest few ways to restate operands along an axis so that Q allows a result, the wanted one if it can.
-    Along a manual axis there are casts and collectives instead of reshards, and not for every way."""
+    """The cheapest few ways to restate operands along an axis so that Q allows a result, the wanted one if it can. A
+    literal may become a pending sum, of which one device has it. Along a manual axis there are casts and collectives
+    instead of reshards, and not for every way."""
     manual = mesh.mode(axis) is AxisMode.MANUAL
     movable = [
         index
         for index, (state, type) in enumerate(zip(states, arrays, strict=True))
-        if type is not None and not isinstance(state, tuple | frozenset) and state != "V"
+        if type is not None and not isinstance(state, tuple) and state != "V"
     ]
     found: list[Repair] = []
     for changed in _choices(movable):
@@ -78,6 +79,8 @@ def repairs(
             for index, end in zip(changed, ends, strict=True):
                 trial[index] = end
             if any(trial[index] == states[index] for index in changed):
+                continue
+            if any(isinstance(states[index], frozenset) and trial[index] != "U" for index in changed):
                 continue
             if any(trial[index] == "U" and _not_a_sum(arrays[index]) for index in changed):
                 continue

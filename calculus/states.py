@@ -220,8 +220,11 @@ class _Question(NamedTuple):
         reshards of operands that lead to the type printed; those that lead to another."""
         words = " or ".join(sorted(set(map(_word, free))))
         ways = [f"bind the result {words} along {axis}: free, and so is its transpose"] if words else []
-        found = repairs(axis, states, self.use.arrays, said, self.q, self.use.mesh)
-        others = repairs(axis, states, self.use.arrays, None, self.q, self.use.mesh)
+        numbers = (operand.type if isinstance(operand, Literal) else None for operand in self.use.operands)
+        literals = (type if isinstance(type, ArrayType) else None for type in numbers)
+        arrays = [type or number for type, number in zip(self.use.arrays, literals, strict=True)]
+        found = repairs(axis, states, arrays, said, self.q, self.use.mesh)
+        others = repairs(axis, states, arrays, None, self.q, self.use.mesh)
         ways += map(str, found or others)
         another = next((one for one in others if one not in found), None)
         if found and another is not None and not ways[0].startswith("bind"):

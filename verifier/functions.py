@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,8 +42,9 @@ class Source:
     """What a report is about. inputs, outputs: what people call the program's, constants aside. arguments: what the
     paths of each argument begin with, in order. checker: the one that has checked the program. note: what is to be said
     first. words: those of the report. charges: what its rows are about, in their order. undifferentiated: asks JAX for
-    the derivative, and gives what it says where it has none. entry: of the ledger, by which JAX refuses it. twin: of
-    one that JAX differentiates inside a shard_map with check_vma=False, what makes the same with check_vma=True."""
+    the derivative, and gives what it says where it has none. entry: of the ledger, by which JAX refuses it. refused:
+    whether it does, by that or not. twin: of one that JAX differentiates inside a shard_map with check_vma=False, what
+    makes the same with check_vma=True."""
 
     name: str
     program: Program
@@ -57,6 +59,7 @@ class Source:
     charges: tuple[Charge, ...] = field(default=(), repr=False, compare=False)
     undifferentiated: Callable[[], str] = field(default=str, repr=False, compare=False)
     entry: int = 0
+    refused: bool = False
     twin: Callable[[], Twin | None] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -271,18 +274,25 @@ def _sorted_alike(
 
 
 def _with_twin(report: FunctionReport, f: Any, args: Any, kwargs: Any, mesh: Any) -> None:
-    """Where JAX has differentiated something inside a shard_map with check_vma=False, the same with check_vma=True."""
-    from verifier.execution.tracked import Twin, doubtful, untracked
+    """Where JAX has differentiated something inside a shard_map with check_vma=False, the same with check_vma=True; and
+    a note where that communicates otherwise."""
+    from verifier.execution.tracked import Twin, doubtful, first_apart, untracked
     from verifier.with_jax import meshes
 
     source = report.source
     if source is None or report.verdict != "ok":
         return
     found = [body for equation in untracked(source.program) for _, body in bodies(equation.parameters)]
+    seen: set[int] = set()
+    for body in found:  # grows while it is read
+        if id(body) not in seen:
+            seen.add(id(body))
+            found += [inner for one in body.equations for _, inner in bodies(one.parameters)]
     if not any(source.lines.some_transposed(body.equations) for body in found):
         return
     around = mesh if mesh is not None else meshes.in_context()
 
+    @cache
     def twin() -> Twin | None:
         from verifier.with_jax.tracked import tracked
 
@@ -296,6 +306,13 @@ def _with_twin(report: FunctionReport, f: Any, args: Any, kwargs: Any, mesh: Any
         return Twin(there.program, there.meshes, doubt, places)
 
     report.source = replace(source, twin=twin)
+    said = "JAX differentiates inside a shard_map with check_vma=False, where no type says what devices share"
+    other = twin()
+    if other is None:
+        report.notes.append(f"{said}: the gradient may be wrong; run shows what devices hold")
+    elif differs := first_apart(source.program, other):
+        unless = ", where equal copies are summed, so that this may be right" if other.doubtful else ""
+        report.notes.append(f"{said}, and not as with check_vma=True{unless}{differs}; run compares what devices hold")
 
 
 def _refused(
@@ -319,7 +336,7 @@ def _refused(
         report.notes[:0] = [said, *dict.fromkeys(map(str, found.calls.typed))]
         number = next((one.number for one in found.calls.typed if one.number is not None), 0)
         if report.source is not None:
-            report.source = replace(report.source, entry=number)
+            report.source = replace(report.source, entry=number, refused=True)
         return report
     inferred = _inferred(f, args, kwargs, mesh, error, handed)
     if inferred is not None and (inferred.verdict != "ok" or not found.calls.refusals):
@@ -364,7 +381,8 @@ def _inferred(
         f"JAX does not trace this at these types ({_said(error)}); it was traced with copies for arguments, gradients "
         "inside included, and the types are inferred from the arguments on; it is assumed to do the same at both"
     )
-    return _report(_source(f, args, found.trace, found.program, examined.checker, lines, note), examined, handed)
+    source = _source(f, args, found.trace, found.program, examined.checker, lines, note)
+    return _report(replace(source, refused=True), examined, handed)
 
 
 def _theirs(traceback: TracebackType | None) -> TracebackType | None:

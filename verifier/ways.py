@@ -122,13 +122,15 @@ class Job(NamedTuple):
 
 class Made(NamedTuple):
     """A program that is to be run one way. refusal: why there is none. entry: of the ledger, by which JAX refuses the
-    function that it is of. twin: what makes the same with check_vma=True, where JAX differentiates without."""
+    function that it is of. refused: whether it does, by that or not. twin: what makes the same with check_vma=True,
+    where JAX differentiates without."""
 
     way: str
     program: Program | None
     wrt: tuple[int, ...] = ()
     refusal: str = ""
     entry: int = 0
+    refused: bool = False
     twin: Callable[[], Twin | None] | None = None
 
 
@@ -142,15 +144,16 @@ def made(job: Job, backward: bool) -> tuple[Checker, list[Made]]:
     """The program of a job, constants first, as it is to be run each way; the backward one is the vjp with respect to
     all that is floating. With the checker of the door that it came in by. Raises `BadFactory`."""
     checker = Checker(job.meshes)
-    program, entry, twin = job.program, 0, None
+    program, entry, refused, twin = job.program, 0, False, None
     if program is None:
         from verifier.factories import report_on
 
         source = report_on(job.name).source
         assert source is not None
-        program, checker, entry, twin = source.program, source.checker, source.entry, source.twin
+        program, checker, entry, refused = source.program, source.checker, source.entry, source.refused
+        twin = source.twin
     return checker, [
-        one._replace(entry=entry, twin=twin if one.way == FORWARD else None)
+        one._replace(entry=entry, refused=refused, twin=twin if one.way == FORWARD else None)
         for one in each_way(program, checker, backward)
     ]
 

@@ -48,10 +48,11 @@ def test_a_bias_is_cast_free_or_the_sum_is_finished_first() -> None:
     )
 
 
-def test_a_constant_cannot_be_cast_so_the_sum_is_finished() -> None:
-    assert helped(one("add a 1.0:f32[]", "f32[2,2]{U:X}", a="f32[2,2]{U:X}")).startswith(
-        "reshard operand 0 to f32[2,2] (all-reduce over X of 16 bytes forward, free backward)"
-    )
+def test_a_number_is_cast_free_or_the_sum_is_finished_first() -> None:
+    """One device has it, and the others zero."""
+    found = helped(one("add a 1.0:f32[]", "f32[2,2]{U:X}", a="f32[2,2]{U:X}"))
+    assert found.startswith("reshard operand 1 to f32[]{U:X} (free forward, free backward); or ")
+    assert "reshard operand 0 to f32[2,2] (all-reduce over X of 16 bytes forward, free backward)" in found
 
 
 def test_the_results_own_type_comes_first_where_it_is_all_that_is_wrong() -> None:

@@ -47,7 +47,7 @@ def compared(program: Program, outcome: Outcome, twin: Twin, seed: int, paths: S
     if not beside.equal:
         return
     allowed = max(outcome.allowed, beside.allowed)
-    where = _first(program, twin)
+    where = first_apart(program, twin)
     if not outcome.results:  # copies disagree, and no array is what devices hold
         if any(problem.held for problem in outcome.problems):
             shown = tuple((_called(paths, at), one.value) for at, one in enumerate(beside.results) if _small(one.value))
@@ -88,7 +88,7 @@ def doubtful(charged: Sequence[object], transposed: Callable[[Equation], bool]) 
     )
 
 
-def _first(program: Program, twin: Twin) -> str:
+def first_apart(program: Program, twin: Twin) -> str:
     """Where collectives begin to differ, in words; empty where they do not."""
     mine, theirs = (list(_compared(one)) for one in (program, twin.program))
     matcher = SequenceMatcher(None, [key for key, _ in mine], [key for key, _ in theirs], autojunk=False)

@@ -102,6 +102,8 @@ class Beside:
             way.jax, way.says = NONE, f"{refusal.code}: {refusal.message}"
         elif one.entry:  # it refuses the function, by an entry that its check has found
             self._explained(way, one.entry, f"{refusal.code}: {refusal.message}")
+        elif one.refused:
+            way.jax, way.says = NOT_RUN, f"it refuses the function, as the check says: {refusal.code}"
         elif one.way == BACKWARD:
             self._judged(way, Side(types=()), Side(refusal=refusal), program, mesh)
         else:

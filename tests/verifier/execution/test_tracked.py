@@ -3,6 +3,7 @@ those of the cases 01, 03, 31, 53 and 57, which JAX's devices hold."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,12 @@ def ran(body: Callable[..., Any], types: Any, specs: Any, leaving: Any, given: A
     assert report.verdict == "ok", str(report)
     values = dict(zip(report.types, given, strict=False))
     return run_function(report, 0, values)
+
+
+def noted(body: Callable[..., Any], types: Any, specs: Any, leaving: Any, check: bool = False) -> list[str]:
+    with jax.sharding.use_abstract_mesh(MESH):
+        mapped = jax.shard_map(body, in_specs=specs, out_specs=leaving, check_vma=check)
+        return [note for note in verifier.check(mapped, *types, mesh=MESH).notes if "JAX differentiates" in note]
 
 
 def through_a_sum(w: Any, x: Any) -> Any:
@@ -69,6 +76,23 @@ def test_case_01_a_sum_is_transposed_to_a_sum() -> None:
     assert "first, psum over X at " in problem.message
     assert problem.message.endswith("is there with check_vma=False alone")
     assert ran(through_a_sum, *WEIGHT, P("X"), BY_FOUR, check=True).verdict == "equal"
+
+
+def test_a_check_alone_says_where_the_two_readings_part() -> None:
+    """Cases 01, 31 and 03; in a loop as well, where a carry that starts as a constant leaves no other reading."""
+    (note,) = noted(through_a_sum, *WEIGHT, P("X"))
+    assert re.search(r"not as with check_vma=True; first, psum over X at \S+ is there with check_vma=False alone", note)
+    (note,) = noted(of_a_layer, *LAYER, P())
+    assert re.search(r"not as with check_vma=True; first, psum over X at \S+ is missing with check_vma=False", note)
+    (note,) = noted(summed_by_hand, *WEIGHT, P())
+    assert "where equal copies are summed, so that this may be right" in note
+
+    def looped(w: Any, x: Any) -> Any:
+        return jax.lax.scan(lambda sum, _: (sum + through_a_sum(w, x), None), jnp.zeros(1), None, length=2)[0]
+
+    (note,) = noted(looped, *WEIGHT, P("X"))
+    assert "psum over X" in note
+    assert noted(through_a_sum, *WEIGHT, P("X"), check=True) == []
 
 
 def test_case_03_where_the_other_reading_sums_copies_it_may_be_the_wrong_one() -> None:

@@ -98,6 +98,8 @@ def test_a_contraction_of_which_one_side_is_whole() -> None:
         in (found.notes[1])
     )
     assert "(difference " in found.notes[1]
+    assert found.source is not None
+    assert (found.source.refused, found.source.entry > 0) == (True, True)
     assert found.notes[1].endswith("JAX takes, as free forward: operand 0 resharded first, to f32[4,8@X]")
     cut = struct(4, 8, spec=P(None, "X"), mesh=SQUARE), struct(8, 4, spec=P("X"), mesh=SQUARE)
     with jax.sharding.use_abstract_mesh(SQUARE):
