@@ -158,11 +158,10 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
         source, target, mesh = together
     if source is target:
         return ()
-    goal = target.axes
+    goal, lists = _of_several(target.axes, mesh), _of_several(source.axes, mesh)
     found: list[Collective] = []
     kept = target.unreduced if source.kind == target.kind else ()
     leaving = tuple(axis for axis in source.unreduced if axis not in kept)
-    lists = [tuple(axes) for axes in source.axes]
     before = list(lists)
     if leaving:
         for dim, wanted in enumerate(goal):
@@ -187,7 +186,12 @@ def move(source: ArrayType, target: ArrayType, mesh: Mesh, target_mesh: Mesh | N
         if moved and any(one.kind == REDUCE_SCATTER for one in found):  # a partitioner may move before it scatters
             found = [one.estimated() for one in found]
         return (*found, *moved)
-    return tuple(collective._replace(goal=(goal, target.unreduced)) for collective in moved)
+    return tuple(collective._replace(goal=(target.axes, target.unreduced)) for collective in moved)
+
+
+def _of_several(lists: Lists, mesh: Mesh) -> list[Axes]:
+    """The lists without axes of one device, along which nothing is cut."""
+    return [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in lists]
 
 
 def entirely(source: ArrayType, mesh: Mesh) -> tuple[Collective, ...]:
@@ -204,9 +208,6 @@ def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, 
     a partitioner's: it searches for something else. So it does where a dim is sliced and blocks move to it, unless the
     dim was whole and all axes are in use.
     """
-    before, lists, goal = (
-        [tuple(axis for axis in axes if mesh.size((axis,)) != 1) for axes in each] for each in (before, lists, goal)
-    )
     found: list[Collective] = []
     held = {axis for axes in lists for axis in axes}
     wanted = {axis for axes in goal for axis in axes}

@@ -270,8 +270,11 @@ class Pricing:
             used.update(inputs[: inner.offset])
             if inner.times == 0:  # a branch that is never taken
                 continue
-            reads = self.live(inner.body, wanted_of(self, inner, inputs, binders, needed)).reads
-            read = {inner.operand(position, len(inputs)) for position in reads}
+            wanted = wanted_of(self, inner, inputs, binders, needed)
+            read = {inner.operand(position, len(inputs)) for position in self.live(inner.body, wanted).reads}
+            if inner.carry is not None:  # a loop that does not run gives what it begins with
+                first, count = inner.carry
+                read.update(first + index for index in wanted if index < count)
             used.update(atom for index, atom in enumerate(inputs) if index in read)
         return used
 
