@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from verifier.compiled.classes import AT_ONCE, CONSTANT, FOLDED, HOISTED, RENUMBERED, SHARED
+from verifier.compiled.classes import ALIKE, AT_ONCE, CONSTANT, FOLDED, HOISTED, RENUMBERED, SHARED
 from verifier.compiled.derived import Said
 from verifier.compiled.groups import NO_AXES
 from verifier.compiled.matching import matched
@@ -26,7 +26,7 @@ from verifier.report import count
 from verifier.spread import Pace, Running, Task, spread
 
 DOOR: Final = "verifier.with_jax.communicating:Communicating"
-NAMED: Final = (FOLDED, CONSTANT, HOISTED, RENUMBERED, SHARED, AT_ONCE)
+NAMED: Final = (FOLDED, ALIKE, CONSTANT, HOISTED, RENUMBERED, SHARED, AT_ONCE)
 """The ways in which what the types derive along an axis is not moved along it."""
 
 AGREED: Final = "agreed"

@@ -168,7 +168,7 @@ def read_back(family: Family, type: ArrayType, mesh: Mesh) -> Array:
             raise NotAFamily(f"device {device} holds a block of shape {list(block.shape)} of {type}")
         twin = tuple(index if name in distinct else 0 for name, index in at.items())
         if twin != device:
-            if not _same(block, family[twin]):
+            if block is not family[twin] and not _same(block, family[twin]):
                 raise NotAFamily(f"devices {twin} and {device} hold different copies of {type}")
             continue
         if value is None:

@@ -23,6 +23,7 @@ from calculus.types import Axes
 from verifier.advising.cells import Cells
 from verifier.advising.network import Network
 from verifier.advising.rewriting import Rewritten, rewritten
+from verifier.advising.solving import Unsolved
 from verifier.advising.taken import Refusal, Taken
 from verifier.advising.transposes import bound
 
@@ -121,8 +122,8 @@ def advise(
     (constants aside) that it is differentiated in; none where the program is a whole step. axes: those to change; by
     default all that are explicit. taken: who else has a say. plain: whether only inputs, accumulators and results get
     other types, and all else those that follow. cut: see `Network`. transposed: which lines hold what JAX made of
-    others. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge`, and what the
-    solver raises."""
+    others. Raises `Refused` for a program that is not well typed, `WithoutPrice`, `network.TooLarge` and
+    `NoSolver`."""
     checker = Checker(meshes)
     checked = checker.check(program)
     if checker.refusals:
@@ -174,7 +175,10 @@ def _along(
         network = Network(found.changed, cells, found.wrt, cut, plain)
         bound(network, transposed)
         show(f"along {axis}: solving for {len(network.model.prices):,} variables")
-        values = network.model.solved(seconds, enough)
+        try:
+            values = network.model.solved(seconds, enough)
+        except Unsolved:  # what was found before is proposed
+            network.model.proved, values = False, None
         found.proved = found.proved and network.model.proved
         if values is None:
             break

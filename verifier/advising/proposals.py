@@ -97,6 +97,7 @@ class Proposal:
             yield from self._refused()
             yield from _table("it communicates", before, self.subject)
             yield from _closed(before, self.subject)
+            yield from self._unproved()
             return
         if self.plain is not None:
             yield from self.plain.lines()
@@ -119,8 +120,7 @@ class Proposal:
         yield from _table("after", after, self.subject)
         yield from _each(after, self.subject)
         yield from _closed(after, self.subject)
-        if not advice.proved:
-            yield "  the solver had no time left: there may be something cheaper (--axes asks about fewer)"
+        yield from self._unproved()
         yield f"  checked: typed again, and priced{' with the backward pass that is derived' if advice.wrt else ''}"
         for said in (self.checks.equal, self.checks.jax, self.checks.own, self.checks.compiled):
             if said:
@@ -163,6 +163,10 @@ class Proposal:
             yield f"    {where}: {call}{spec(one.after)})  # {one.after} instead of {one.before}"
         if len(self.asked) > MOST:
             yield f"    and {len(self.asked) - MOST} more: --json lists all"
+
+    def _unproved(self) -> Iterator[str]:
+        if not self.advice.proved:
+            yield "  the solver had no time left: there may be something cheaper (--axes asks about fewer)"
 
     def _refused(self) -> Iterator[str]:
         refused, advice = self.advice.refused, self.advice

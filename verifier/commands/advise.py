@@ -73,7 +73,7 @@ def advise(
     """
     from verifier.advising.advice import WithoutPrice
     from verifier.advising.network import TooLarge
-    from verifier.advising.solving import NoSolver, Unsolved
+    from verifier.advising.solving import NoSolver
     from verifier.progress import sign_of_life
 
     load_rules()
@@ -88,7 +88,7 @@ def advise(
             raise click.UsageError(f"{error}: give --mesh {sizes}") from error
         except NoSolver as error:
             raise Misused(f"this needs a solver: pip install 'shardproof[advice]' ({error})") from error
-        except (Unsolved, TooLarge) as error:
+        except TooLarge as error:
             raise Misused(str(error)) from error
         except Refused as refused:
             say([f"{target}: in the backward pass: {refused.refusal.message}", "  help: --step, or --wrt other inputs"])

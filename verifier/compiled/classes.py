@@ -54,6 +54,12 @@ CONSTANT: Final = Class(
     ALWAYS,
     "No input has a part in what is moved, so that each device computes all of it: nothing is compiled.",
 )
+ALIKE: Final = Class(
+    "one number in many places",
+    ALWAYS,
+    "What is moved from one place to another is one number, spread out just before: each device spreads it out where "
+    "it is to be, and nothing is compiled.",
+)
 LATER: Final = Class(
     "summed after the loop",
     (RUN,),
@@ -157,8 +163,8 @@ CHOSEN: Final = Class(
 )
 
 CLASSES: Final = (
-    SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, CONSTANT, WIDENED, NARROWED, PADDED, RING, TURNED,
-    RENUMBERED, SPREAD, AT_ONCE, UNCUT, SEARCHED, MORE, CHOSEN,
+    SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, ALIKE, CONSTANT, WIDENED, NARROWED, PADDED, RING,
+    TURNED, RENUMBERED, SPREAD, AT_ONCE, UNCUT, SEARCHED, MORE, CHOSEN,
 )  # fmt: skip
 
 

@@ -33,12 +33,13 @@ class Said:
     Fields as in `verifier.compiled.reading.Moved`. exactness: how far the types determine it. dtype: of what is moved.
     invariant: in how many of the loops around it, the innermost first, it moves the same value each time. constant:
     whether it moves what no input has a part in. masked: whether it adds up pieces that were cut, just before, from a
-    value that every device had. cut: whether a block is cut out of what it gives, along its axes. later: in how many of
-    the loops around it, the innermost first, its result is only added to what is carried, or stacked; and how many of
-    it are stacked. terms: the additions that its result goes into, by identity. source: what is moved, so that two with
-    the same source move one value, or make the same one. site: which equation it is of, reached how; no two
-    have the same. made: the innermost line of what made the operand, after which a compiler may name the collective.
-    along: the axes that the equation's operands and results are cut along, or pending.
+    value that every device had. spread: whether what is moved is one number in many places. cut: whether a block is cut
+    out of what it gives, along its axes. later: in how many of the loops around it, the innermost first, its result is
+    only added to what is carried, or stacked; and how many of it are stacked. terms: the additions that its result goes
+    into, by identity. source: what is moved, so that two with the same source move one value, or make the same one.
+    site: which equation it is of, reached how; no two have the same. made: the innermost line of what made the operand,
+    after which a compiler may name the collective. along: the axes that the equation's operands and results are cut
+    along, or pending.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Said:
     invariant: int = 0
     constant: bool = False
     masked: bool = False
+    spread: bool = False
     cut: bool = False
     later: tuple[int, int] = (0, 1)
     terms: frozenset[object] = frozenset()
@@ -90,8 +92,9 @@ def _of(charge: Charge, sizes: Mapping[str, int | None], place: Place, values: V
     frames, where, value = place(charge)
     one = Said(
         collective.kind, axes, collective.payload, collective.group, charge.exactness, charge.equation.primitive,
-        near.dtype, loops, frames, where, value, near.invariant, near.constant, near.masked, near.onward.cut,
-        (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source, along=near.along,
+        near.dtype, loops, frames, where, value, near.invariant, near.constant, near.masked, near.spread,
+        near.onward.cut, (near.onward.levels, near.onward.stacked), frozenset(near.onward.terms), near.source,
+        along=near.along,
     )  # fmt: skip
     if near.maker is not None:
         checked, _ = charge.sites[-1]
@@ -150,6 +153,7 @@ class Surroundings:
         volume = charge.collective.volume
         self.dtype = volume.dtype if volume is not None else moved.dtype if isinstance(moved, ArrayType) else ""
         self.masked = self._masked()
+        self.spread = self._is_spread(self._moved)
         self.maker = self._maker()
         self.along = self._along()
         self.onward = Onward(charge)
@@ -181,6 +185,17 @@ class Surroundings:
             return isinstance(maker.inputs[0], Literal)
         axes = {*self._charge.collective.axes}
         return axes <= {*after.unreduced} and axes.isdisjoint(before.unreduced)
+
+    def _is_spread(self, atom: Atom | None) -> bool:
+        """Whether a value is one number in many places, by the equations that made it."""
+        checked, _ = self._sites[-1]
+        makers = _makers(checked)
+        while (maker := makers.get(atom)) is not None and maker.primitive in ("broadcast_in_dim", "reshard", "copy"):  # type: ignore[arg-type]
+            atom = maker.inputs[0]
+            type = self._type(atom)
+            if isinstance(atom, Literal) or (isinstance(type, ArrayType) and not type.shape):
+                return maker.primitive == "broadcast_in_dim"
+        return False
 
     def _through_loops(self, names: set[str]) -> tuple[int, bool]:
         """In how many loops, from the innermost on, all these values are the same each time; and whether no input of

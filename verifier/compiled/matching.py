@@ -10,6 +10,7 @@ from typing import Final
 from verifier.compiled.classes import (
     ADDED,
     AGAIN,
+    ALIKE,
     AT_ONCE,
     BLOCKS,
     CHOSEN,
@@ -252,6 +253,7 @@ _EXPLAIN: Final[tuple[tuple[Class, Explain], ...]] = (
     (SHARED, _shared),
     (ADDED, _added),
     (FOLDED, _without(lambda one: one.masked and one.kind == "all-reduce")),
+    (ALIKE, _without(lambda one: one.spread and not one.kind.endswith(("reduce", "scatter")))),
     (CONSTANT, _without(lambda one: one.constant)),
     (RENUMBERED, renumbered),
     (RING, rings),

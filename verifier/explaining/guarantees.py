@@ -15,12 +15,14 @@ from math import gcd
 from typing import Final, NamedTuple
 
 from calculus.checking import Checker
+from calculus.collectives import COLLECTIVES
 from calculus.communication import AT_MOST, EXACT
 from calculus.effects import Charge
 from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.programs import Atom, Equation, Literal, Program
 from calculus.types import ArrayType, Type
 from verifier.examine import Examined
+from verifier.explaining.places import placed_elsewhere
 from verifier.explaining.regions import leaves_nothing_open
 
 
@@ -44,9 +46,11 @@ class Answer(NamedTuple):
 
 DETERMINED: Final = (EXACT, AT_MOST)
 
-WHOLE: Final = frozenset({"top_k", "approx_top_k"})
+WHOLE: Final = frozenset({"top_k", "approx_top_k", "ragged_all_to_all"}) | {
+    name for name, row in COLLECTIVES.items() if row.move
+}
 """What works along one dim, and XLA's partitioner does not cut along the others: it gathers those (class `gathered for
-a whole operation`, proofs/compiled.md)."""
+a whole operation`, proofs/compiled.md). Collectives that a program writes out do where other axes are explicit."""
 
 
 def guarantees(examined: Examined) -> list[Answer]:
@@ -78,6 +82,8 @@ def guarantee(examined: Examined, axis: str) -> Answer:
     whole = next((one for one in _whole(checker) if axis in one[1]), None)
     if whole is not None:
         return Answer(axis, Guarantee.OPEN, (), f"{whole[0]} is not cut along the dims that it leaves alone")
+    if axis in placed_elsewhere(checker):
+        return Answer(axis, Guarantee.OPEN, (), "a value whose place JAX does not tell the compiler is moved for a use")
     return Answer(axis, Guarantee.FREE)
 
 

@@ -19,9 +19,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from jax.extend.core import DropVar, Literal
+from jax.extend.core.primitives import cond_p
 
 from calculus import programs
 from calculus.checking import Checked, Checker, Scope
+from calculus.deciding import number
 from calculus.effects import Effect, Inner
 from calculus.meshes import Mesh
 from calculus.programs import Atom, Document, Equation, Parameters, Program, Value, Variable
@@ -210,6 +212,9 @@ class ObjectChecker(Checker):
                 operands = [literal(atom) if type(atom) is Literal else bound[atom] for atom in eqn.invars]
             except KeyError:
                 operands = self._missing(program, index, bound)
+            decided = self._decided(eqns, index) if eqn.primitive is cond_p else None
+            if decided is not None:
+                operands[0] = decided
             results = []
             for out in eqn.outvars:
                 bound[out] = aval = out.aval
@@ -221,7 +226,7 @@ class ObjectChecker(Checker):
             except TypeError:  # a parameter does not hash
                 found = None
             if found is None:
-                found, lasting = self._judge_object(program, index, eqn, scope)
+                found, lasting = self._judge_object(program, index, eqn, scope, decided)
                 if lasting:
                     with contextlib.suppress(TypeError):
                         (with_bodies if found[1] else known)[key] = found
@@ -233,13 +238,29 @@ class ObjectChecker(Checker):
         types = tuple([self._objects.type(variable) for variable in jaxpr.outvars])
         return Checked(program, types, tuple(effects))
 
-    def _judge_object(self, program: ObjectProgram, index: int, eqn: Any, scope: Scope) -> tuple[Judgment, bool]:
-        """A judgment that is new: the equation as a term, judged as any other; and whether it may be remembered."""
+    def _decided(self, eqns: Sequence[Any], index: int) -> programs.Literal | None:
+        """The number that decides for a branch, where the program says it."""
+        predicate = eqns[index].invars[0]
+        if type(predicate) is Literal:
+            return None
+        maker = next((one for one in reversed(eqns[:index]) if predicate in one.outvars), None)
+        if maker is None or len(maker.outvars) != 1:
+            return None
+        term = self._objects.equation(maker)
+        return number(term.binders[0], [term])
+
+    def _judge_object(
+        self, program: ObjectProgram, index: int, eqn: Any, scope: Scope, decided: programs.Literal | None
+    ) -> tuple[Judgment, bool]:  # fmt: skip
+        """A judgment that is new: the equation as a term, judged as any other; and whether it may be remembered.
+        decided: the number that decides for a branch."""
         objects = self._objects
         equation = objects.equation(eqn)
         operands: list[programs.Literal | Type] = [
             self._literal(atom) if type(atom) is Literal else objects.type(atom) for atom in eqn.invars
         ]
+        if decided is not None:
+            operands[0] = decided
         key = (equation.primitive, equation.parameters, equation.types, *operands)
         alike = eqn.primitive.name not in SPECIAL and not equation.parameters.holding
         values = tuple(eqn.params.values())

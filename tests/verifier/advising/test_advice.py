@@ -21,11 +21,12 @@ from grammar.leaves import type_of
 from grammar.meshes import parse_meshes
 from grammar.print import print_document
 from grammar.read import read
-from verifier.advising.advice import Advice, advise, priced
+from verifier.advising.advice import Advice, advise, further, priced
 from verifier.advising.choices import choices
 from verifier.advising.equality import NotRun, Original
 from verifier.advising.microbatches import repeated
 from verifier.advising.resizing import resized
+from verifier.advising.solving import Unsolved
 
 Types: TypeAlias = "dict[str, Type | None]"
 CORPUS = Path(__file__).parents[2] / "golden" / "corpus"
@@ -184,6 +185,17 @@ def test_eight_layers_of_a_transformer_take_seconds() -> None:
     assert found.before.runs == 4 * found.after.runs
     assert found.before.wire == pytest.approx(4 * found.after.wire)
     assert all(not one.inside for one in found.after.charges)
+
+
+def test_a_solver_without_time_takes_nothing_back(microbatches: Advice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found before it gave up is proposed, and it is said that there may be more."""
+
+    def gives_up(*arguments: object) -> None:
+        raise Unsolved("Time limit reached")
+
+    monkeypatch.setattr("verifier.advising.solving.Model.solved", gives_up)
+    found = further(microbatches, advise(microbatches.changed, parse_meshes("X=2")))
+    assert (found.after.runs, found.better, found.proved) == (1, True, False)
 
 
 def test_what_is_cut_along_two_axes_is_reduced_along_both() -> None:

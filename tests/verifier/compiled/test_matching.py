@@ -40,6 +40,7 @@ EXAMPLES: dict[str, tuple[list[Said], list[Moved]]] = {
         [compiled(REDUCE)],
     ),
     "folded away": ([replace(REDUCE, masked=True)], []),
+    "one number in many places": ([replace(GATHER, spread=True)], []),
     "constant": ([replace(GATHER, constant=True)], []),
     "widened": ([replace(GATHER, dtype="bf16")], [compiled(GATHER, dtype="f32", payload=512)]),
     "converted first": ([GATHER], [compiled(GATHER, dtype="bf16", payload=128)]),
@@ -148,6 +149,7 @@ NEAR: dict[str, tuple[list[Said], list[Moved]]] = {
     "the sum is used in the loop": ([REDUCE], [compiled(REDUCE, loops=(), payload=1280)]),
     "sums that are not added": ([replace(REDUCE, terms=frozenset({1})), replace(REDUCE, site=3)], [compiled(REDUCE)]),
     "a sum of nothing": ([REDUCE], []),
+    "a sum of one number in many places": ([replace(SCATTER, spread=True)], []),
     "sums of two equations": (
         [replace(REDUCE, site=("a", 0, 0)), replace(REDUCE, site=("b", 0, 0), axes=("Y",))],
         [compiled(REDUCE, axes=("X", "Y"))],

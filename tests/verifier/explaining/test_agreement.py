@@ -69,9 +69,46 @@ RENUMBERED = program(
 TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
 
 
+EXCHANGED = """{ lambda ; a:f32[8@X,8@Y]. let
+    r:f32[8@X,8@Y] = shard_map[
+      in_specs=(P('X', None),)
+      jaxpr={ lambda ; b:f32[4,8@Y]{V:X}. let
+          c:f32[4,8@Y]{V:X} = all_to_all[
+            axis_name=('X',) split_axis=0 concat_axis=0 tiled=True axis_index_groups=None
+          ] b
+        in (c,) }
+      out_specs=(P('X', None),)
+      mesh=AbstractMesh('X': 2, 'Y': 2, axis_types=(Explicit, Explicit))
+      newly_manual_axes=frozenset({'X'})
+      check_vma=True
+    ] a
+  in (r,) }"""
+BEGUN = """{ lambda ; a:f32[8@X]. let
+    b:f32[8] = reshard a
+    r:f32[8] = scan[
+      length=4 reverse=False unroll=1 num_consts=0 num_carry=1
+      jaxpr={ lambda ; d:f32[8]. let e:f32[8] = broadcast_in_dim 0.0:f32[] in (e,) }
+    ] b
+  in (r,) }"""
+TOLD = program("b:f32[8] = exp a\n    c:f32[8@X] = reshard b\n    r:f32[8] = sin b", "a:f32[8]", "c, r")
+CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
+    c:f32[8] r:f32[4,8@X] = scan[
+      length=4 reverse=False unroll=1 num_consts=1 num_carry=1
+      jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8@X] = reshard e in (d, f) }
+    ] a b
+  in (c, r) }"""
+
+
 @pytest.mark.parametrize(
     ("text", "mesh", "expected"),
     [
+        # measured, seed 20261061097: gathered along the other axis first, and exchanged whole
+        (EXCHANGED, "X=2, Y=2", {"X": "COMMUNICATES", "Y": "OPEN"}),
+        # seed 20261061050: exp2 lies where one of its uses is, and is gathered for the other
+        (TOLD, "X=2, Y=2", {"X": "FREE", "Y": "FREE"}),
+        (TOLD.replace("exp a", "exp2 a"), "X=2, Y=2", {"X": "OPEN", "Y": "FREE"}),
+        # seed 777003331311: so does what a loop carries
+        (CARRIED, "X=2, Y=2", {"X": "OPEN", "Y": "FREE"}),
         (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Y=2", {"X": "COMMUNICATES", "Y": "FREE"}),
         (program("r:f32[8@X] = reshard a", "a:f32[8]"), "X=2, Y=2", {"X": "FREE", "Y": "FREE"}),
         # a partitioner searches, and may renumber the devices along another axis
@@ -83,6 +120,11 @@ TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
         (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),
         (RENUMBERED, "X=3, Y=2", {"X": "FREE", "Y": "COMMUNICATES"}),
         (program("r:f32[8] = reshard a", "a:f32[8@X]"), "X=2, Z=1", {"X": "COMMUNICATES"}),
+        # seed 777003331047: an axis of one device stands in no move's way; what is cut becomes pieces of a sum, free
+        (program("r:f32[8]{U:Z} = reshard a", "a:f32[8@(X,Z)]"), "X=1, Z=2", {"Z": "FREE"}),
+        (program("r:f32[8]{U:Z} = reshard a", "a:f32[8@(Z,X)]"), "X=1, Z=2", {"Z": "FREE"}),
+        # seed 20261060786: what a loop begins with is computed, though its body does not read it
+        (BEGUN, "X=2", {"X": "COMMUNICATES"}),
         (program("r:f32[8] = neg a", "a:f32[8]"), "X=2, Y=2:auto", {"X": "FREE", "Y": "OPEN"}),
     ],
 )

@@ -115,3 +115,17 @@ def test_what_is_remembered_was_said_by_the_table_at_hand(monkeypatch: pytest.Mo
         assert "cos" not in late
         assert "cos" not in anew
     assert verifier.check(lambda x: jnp.sin(x).sum(), x).backward().text == derived
+
+
+def test_a_switch_over_a_number_takes_one_branch() -> None:
+    """As of a text: what the other branch alone needs is not computed, and what stands in it does not run."""
+    x = shaped(abstract(X=4), "X")
+
+    def step(which: int) -> Any:
+        def chosen(x: jax.Array) -> jax.Array:
+            other = jax.reshard(x, P(None))
+            return jax.lax.switch(jnp.int32(which), [lambda x, y: x, lambda x, y: jax.reshard(y, P("X"))], x, other)
+
+        return [row.kind for row in verifier.check(chosen, x).communication]
+
+    assert (step(0), step(1)) == ([], ["all-gather"])
