@@ -122,7 +122,7 @@ def test_a_switch_over_a_number_takes_one_branch() -> None:
     x = shaped(abstract(X=4), "X")
 
     def step(which: int) -> Any:
-        def chosen(x: jax.Array) -> jax.Array:
+        def chosen(x: jax.Array) -> Any:
             other = jax.reshard(x, P(None))
             return jax.lax.switch(jnp.int32(which), [lambda x, y: x, lambda x, y: jax.reshard(y, P("X"))], x, other)
 
