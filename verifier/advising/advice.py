@@ -6,6 +6,7 @@ differentiated, and priced as a whole, as the one that was handed in.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,7 +29,10 @@ from verifier.advising.taken import Refusal, Taken
 from verifier.advising.transposes import bound
 
 SECONDS: Final = 12.0
-"""How long the solver may think about one axis, or several at once."""
+"""How long the solver may think about one axis, or several at once, of this process's own time."""
+
+BUSY: Final = 8.0
+"""How many seconds may pass by the clock for one of this process's own, where others use the machine too."""
 
 LEAST: Final = 0.005
 """The least share of the price that is worth to be written for."""
@@ -133,9 +137,15 @@ def advise(
     before = priced(program, meshes, wrt)
     found = Advice(program, program, before, before, tuple(wrt))
     wanted = axes or [axis.name for axis in mesh.axes if axis.mode is AxisMode.EXPLICIT and axis.size != 1]
+    clocks = time.monotonic(), time.process_time()
+
+    def allowed() -> float:
+        passed, own = time.monotonic() - clocks[0], time.process_time() - clocks[1]
+        return seconds * min(max(passed / own if own else 1.0, 1.0), BUSY)
+
     for those in (*_together(before.charges, wanted), *((axis,) for axis in wanted)):
         if all(any(axis in one.collective.axes for one in found.after.charges) for axis in those):
-            _along(found, those, meshes, taken, plain, cut, transposed, seconds, show)
+            _along(found, those, meshes, taken, plain, cut, transposed, allowed, show)
     return found
 
 
@@ -161,10 +171,11 @@ def further(first: Advice, then: Advice) -> Advice:
 
 def _along(
     found: Advice, axes: Axes, meshes: Sequence[Mesh], taken: Taken | None, plain: bool, cut: bool,
-    transposed: Callable[[int], bool], seconds: float,
+    transposed: Callable[[int], bool], allowed: Callable[[], float],
     show: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Change a program along one axis, or several at once, if that saves anything."""
+    """Change a program along one axis, or several at once, if that saves anything. allowed: how long the solver may
+    think, by the clock."""
     cells = Cells(Checker(meshes), axes)
     axis = ", ".join(axes)
     ideal: float | None = None
@@ -176,7 +187,7 @@ def _along(
         bound(network, transposed)
         show(f"along {axis}: solving for {len(network.model.prices):,} variables")
         try:
-            values = network.model.solved(seconds, enough)
+            values = network.model.solved(allowed(), enough)
         except Unsolved:  # what was found before is proposed
             network.model.proved, values = False, None
         found.proved = found.proved and network.model.proved
