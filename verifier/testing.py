@@ -147,6 +147,8 @@ def no_collectives(*axes: str, backward: bool = False) -> Callable[[F], F]:
 
 def _checked(amounts: Mapping[Any, Any]) -> Mapping[str | tuple[str, ...], Amount]:
     """Amounts as they are expected to be written. Raises `TypeError` and `ValueError`."""
+    if not isinstance(amounts, Mapping):
+        raise TypeError(f"amounts are given by mesh axis, as in {{'data': 5}}, and this is {amounts!r}")
     for axes, amount in amounts.items():
         if not isinstance(axes, str) and not (isinstance(axes, tuple) and all(isinstance(one, str) for one in axes)):
             raise TypeError(f"{axes!r} is neither the name of a mesh axis nor a tuple of names")
@@ -160,6 +162,7 @@ def _checked(amounts: Mapping[Any, Any]) -> Mapping[str | tuple[str, ...], Amoun
 
 def _hold(found: Explanation, direction: Direction, expected: Expected) -> None:
     rows = found.of(direction)
+    _all_known(found, expected)
     if not expected.amounts:
         _hold_nothing(found, direction, rows, expected.only)
         return
@@ -191,6 +194,17 @@ def _hold(found: Explanation, direction: Direction, expected: Expected) -> None:
                 raise _wrong(found, f"the {direction} pass has {is_} of {what}; expected: {bound}{number:,}", those)
 
 
+def _all_known(found: Explanation, expected: Expected) -> None:
+    """Raise `ValueError` for an axis that no mesh has."""
+    names = dict.fromkeys(axis.name for mesh in found.meshes for axis in mesh.axes)
+    asked = [*expected.only]
+    for axes in expected.amounts:
+        asked += [axes] if isinstance(axes, str) else axes
+    for axis in asked:
+        if axis not in names:
+            raise ValueError(f"there is no mesh axis {axis}: there are {', '.join(names) or 'none'}")
+
+
 def _keys(one: Entry, expected: Expected) -> list[tuple[object, str]] | None:
     """Where a row is counted; `None` where nothing that is expected has room for it."""
     axes = tuple(sorted(one.row.axes))
@@ -209,9 +223,6 @@ def _hold_nothing(found: Explanation, direction: Direction, rows: Sequence[Entry
     """That nothing moves along some axes, or any: also not by what the types do not determine."""
     checker = found.checkers.get(direction)
     names = [axis.name for mesh in found.meshes for axis in mesh.axes]
-    unknown = [axis for axis in only if axis not in names]
-    if unknown:
-        raise ValueError(f"there is no mesh axis {unknown[0]}: there are {', '.join(dict.fromkeys(names)) or 'none'}")
     if checker is None:
         return
     charges = [one.charge for one in rows]

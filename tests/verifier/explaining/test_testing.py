@@ -57,7 +57,6 @@ def test_what_the_page_says_holds(backward: Any) -> None:
         (at_most({"X": {"all-reduce": 14}}), "15 runs of all-reduce over X; expected: at most 14"),
         ({"X": Bytes(64)}, "the backward pass has 960 bytes of collectives over X; expected: 64"),
         ({"X": {"all-gather": 15}}, "the backward pass communicates what is not expected"),
-        ({"Y": 15}, "the backward pass communicates what is not expected"),
     ],
 )
 def test_a_failure_shows_the_rows_that_are_extra(backward: Any, says: str) -> None:
@@ -163,6 +162,8 @@ def test_what_jax_lets_pass_and_xla_moves_is_refused(f: Callable[..., Any], argu
         lambda: assert_communication(product, (X, COLUMNS), forward={3: 1}),
         lambda: no_collectives(product),  # type: ignore[arg-type]
         lambda: at_most({"data": 1})("data"),
+        lambda: at_most(5),  # type: ignore[arg-type]
+        lambda: assert_communication(product, (X, COLUMNS), forward={"data": at_most({"data": 5})}),  # type: ignore[dict-item]
     ],
 )
 def test_misuse_is_a_type_error(call: Callable[[], Any]) -> None:
@@ -173,8 +174,9 @@ def test_misuse_is_a_type_error(call: Callable[[], Any]) -> None:
 def test_misspelt_words_are_said() -> None:
     with pytest.raises(ValueError, match="'allreduce' is no kind of collective"):
         assert_communication(product, (X, COLUMNS), forward={"data": {"allreduce": 1}})
-    with pytest.raises(ValueError, match="there is no mesh axis modle: there are data, model"):
-        assert_communication(product, (X, COLUMNS), forward=nothing("modle"))
+    for asked in (nothing("modle"), {"modle": 0}, at_most({("data", "modle"): 3})):
+        with pytest.raises(ValueError, match="there is no mesh axis modle: there are data, model"):
+            assert_communication(product, (X, COLUMNS), forward=asked)
 
 
 def test_what_is_not_well_typed_fails() -> None:
