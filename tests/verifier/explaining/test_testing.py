@@ -163,7 +163,7 @@ def test_what_jax_lets_pass_and_xla_moves_is_refused(f: Callable[..., Any], argu
         lambda: no_collectives(product),  # type: ignore[arg-type]
         lambda: at_most({"data": 1})("data"),
         lambda: at_most(5),  # type: ignore[arg-type]
-        lambda: assert_communication(product, (X, COLUMNS), forward={"data": at_most({"data": 5})}),  # type: ignore[dict-item]
+        lambda: assert_communication(product, (X, COLUMNS), forward={"data": at_most({"data": 5})}),
     ],
 )
 def test_misuse_is_a_type_error(call: Callable[[], Any]) -> None:
