@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from calculus.checking import Checker, Scope
+from calculus.copied import Copied, Item, assembled, flat
 from calculus.meshes import AxisMode, Mesh
 from calculus.pieces import Made, Piece, Steps, about
 from calculus.primitives import TABLE
@@ -99,8 +100,17 @@ class Builder:
         self.scope = scope
         self.around = around
         self.types: dict[Variable, Type] = {}
-        self.equations: list[Equation] = []
+        self.items: list[Item] = []
         self.line = 0
+
+    @property
+    def equations(self) -> list[Equation]:
+        """All equations so far."""
+        return self.since(0)
+
+    def since(self, mark: int) -> list[Equation]:
+        """The equations from an item on."""
+        return [*flat(self.items[mark:])]
 
     @property
     def mesh(self) -> Mesh:
@@ -143,7 +153,7 @@ class Builder:
         else:
             binders = tuple([fresh() for _ in found])
             self.types.update(zip(binders, found, strict=True))
-        self.equations.append(Equation(primitive, parameters, tuple(inputs), binders, found, self.line))
+        self.items.append(Equation(primitive, parameters, tuple(inputs), binders, found, self.line))
         return binders
 
     def judged(
@@ -187,32 +197,40 @@ class Builder:
                 raise
             return self.emit(primitive, inputs, parameters, [None] * len(types))
 
-    def again(self, equations: Sequence[Equation]) -> None:
+    def again(self, items: Sequence[Item]) -> None:
         """Equations that are judged already, under their own names."""
         types = self.types
-        for equation in equations:
-            if len(equation.binders) == 1:
-                types[equation.binders[0]] = equation.types[0]  # type: ignore[assignment]
+        for item in items:
+            if isinstance(item, Copied):
+                types.update(zip(item.names, item.steps.types, strict=True))
+            elif len(item.binders) == 1:
+                types[item.binders[0]] = item.types[0]  # type: ignore[assignment]
             else:
-                types.update(zip(equation.binders, equation.types, strict=True))  # type: ignore[arg-type]
-        self.equations += equations
+                types.update(zip(item.binders, item.types, strict=True))  # type: ignore[arg-type]
+        self.items += items
 
-    def copy(self, steps: Steps, values: list[Atom], lines: Sequence[int]) -> None:
+    def copy(self, steps: Steps, values: list[Atom], line: int) -> None:
         """Equations that are judged already, at these types in this scope, on other values and under new names, which
-        join `values`. lines: those of the equations that they are a piece of."""
-        names = [f"%{number}" for number in itertools.islice(_NUMBERS, len(steps.types))]
+        join `values`. line: of the equation that they are a piece of."""
+        names = self._names(steps, values)
+        given = tuple(values)
+        there = [about(line, operand) if elsewhere is None else elsewhere for _, operand, elsewhere in steps.stands]
+        self.items += [
+            Equation(step.primitive, step.parameters, step.taken(given), binders, step.types, there[step.stand])
+            for step, binders in zip(steps.steps, steps.bound(names), strict=True)
+        ]
+
+    def lay(self, steps: Steps, values: list[Atom], line: Callable[[int], int]) -> None:
+        """The same of a run, as one item. line: gives the line of the equation of the run at a place."""
+        if steps.steps:
+            names = self._names(steps, values)
+            self.items.append(Copied(steps, tuple(values), names, line))
+
+    def _names(self, steps: Steps, values: list[Atom]) -> tuple[Variable, ...]:
+        names = tuple([f"%{number}" for number in itertools.islice(_NUMBERS, len(steps.types))])
         self.types.update(zip(names, steps.types, strict=True))
         values += names
-        given = tuple(values)
-        there = [
-            about(lines[at], operand) if elsewhere is None else elsewhere for at, operand, elsewhere in steps.stands
-        ]
-        self.equations += [
-            Equation(primitive, parameters, taken(given), binders, types, there[stand])
-            for (primitive, parameters, types, taken, stand), binders in zip(
-                steps.steps, steps.bound(names), strict=True
-            )
-        ]
+        return names
 
     def one(
         self,
@@ -285,16 +303,20 @@ class Builder:
         return tuple(_renamed(atom, names) for atom in program.outputs)
 
     def program(self, inputs: Sequence[Variable], outputs: Sequence[Atom], keep: int = 0) -> Program:
-        """The program of what was emitted, without what nothing uses beyond the first `keep` equations."""
+        """The program of what was emitted, without what nothing uses beyond the first `keep` items."""
         live: set[Atom] = set(outputs)
         unused, need = live.isdisjoint, live.update
-        kept: list[Equation] = []
-        for equation in reversed(self.equations[keep:]):
-            if not unused(equation.binders):
-                kept.append(equation)
-                need(equation.inputs)
-        equations = (*self.equations[:keep], *reversed(kept))
-        return Program((), (), tuple(inputs), tuple(map(self.type_of, inputs)), equations, tuple(outputs))
+        kept: list[Item] = []
+        for item in reversed(self.items[keep:]):
+            if isinstance(item, Copied):
+                left = item.needed(live)
+                if left is not None:
+                    kept.append(left)
+            elif not unused(item.binders):
+                kept.append(item)
+                need(item.inputs)
+        items = (*self.items[:keep], *reversed(kept))
+        return assembled((), (), tuple(inputs), tuple(map(self.type_of, inputs)), items, tuple(outputs))
 
 
 def memory_of(scope: Scope, equation: Equation) -> Memory | None:

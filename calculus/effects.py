@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.communication import AT_MOST, EXACT, UNKNOWN, Collective
-from calculus.programs import Atom, Equation
+from calculus.copied import Copied, items_of, size_of
+from calculus.programs import Atom, Equation, Program
 
 if TYPE_CHECKING:
     from calculus.checking import Checked
@@ -85,7 +86,7 @@ class Charge:
     def equation(self) -> Equation:
         """The equation that communicates."""
         checked, at = self.sites[-1]
-        return checked.program.equations[at]
+        return checked.program.equation(at)
 
 
 def charges(checked: Checked, apart: bool = False) -> list[Charge]:
@@ -158,13 +159,13 @@ class Pricing:
     def _price(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
         first = next((effect.at for effect in checked.effects if not self._says_nothing(effect)), 0)
         alive, _, needed = self._find_live(checked, used, first)  # what stands before costs nothing, dead or alive
-        equations = checked.program.equations
+        program = checked.program
         rows: dict[tuple[object, ...], Charge] = {}
         moved: dict[tuple[object, ...], Charge] = {}
         for effect in checked.effects:
             if effect.at not in alive:
                 continue
-            equation = equations[effect.at]
+            equation = program.equation(effect.at)
             site = (checked, effect.at)
             idle = self._idle(effect, equation, needed) if effect.inner and effect.collectives else ()
             for slot, collective in enumerate(effect.collectives):
@@ -238,9 +239,7 @@ class Pricing:
         needed: set[Atom] = {atom for index, atom in enumerate(program.outputs) if index in used}
         alive: set[int] = set()
         unused, need, keep = needed.isdisjoint, needed.update, alive.add
-        index = len(program.equations)
-        for equation in reversed(program.equations[first:] if first else program.equations):
-            index -= 1
+        for index, equation in _from_the_end(program, first, inner_of.keys(), needed, alive):
             binders = equation.binders
             if (
                 unused(binders)
@@ -291,6 +290,30 @@ class Pricing:
         for index in range(max(held, 0), len(inputs)):
             if index in carried or held < 0 or binders[index - held] in needed:
                 yield inputs[index]
+
+
+def _from_the_end(
+    program: Program, first: int, holding: AbstractSet[int], needed: set[Atom], alive: set[int]
+) -> Iterator[tuple[int, Equation]]:
+    """The equations from a place on, the last first, without copies that do nothing beside computing: what is alive of
+    these, and needed for it, is put in. holding: the places of those that hold bodies."""
+    end = size_of(program)
+    for item in reversed(items_of(program)):
+        if end <= first:
+            return
+        start = end - (len(item) if isinstance(item, Copied) else 1)
+        if isinstance(item, Equation):
+            yield start, item
+        elif item.steps.computing(EFFECTFUL) and holding.isdisjoint(range(start, end)):
+            kept = item.steps.kept(bytes(map(needed.__contains__, item.names)))
+            if kept is not None:
+                alive.update(map(start.__add__, kept.places))
+                needed.update(kept.chosen(item.names))
+                needed.update(kept.steps.read_of(item.values))
+        else:
+            for place in range(len(item) - 1, -1, -1):
+                yield start + place, item.equation(place)
+        end = start
 
 
 def wanted_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calculus.building import Builder, Workbench
+from calculus.copied import assembled, items_of
 from calculus.cotangents import cotangent
 from calculus.linearization import differentiable, differentiable_inputs, linearize
 from calculus.programs import Atom, Program, Variable
@@ -61,7 +62,7 @@ def jvp(program: Program, bench: Workbench, wrt: Sequence[int]) -> Program:
     held, types = len(program.constants), _inputs(program)
     inputs = list(builder.types)[: len(types)]
     linearized = linearize(bench, bench.checker.scope, program, _chosen(program, wrt))
-    keep = len(builder.equations)
+    keep = len(builder.items)
     tangents = {index: builder.input(types[held + index]) for index in wrt}
     found = iter(builder.inline(linearized.linear, [*residuals, *(tangents[index] for index in sorted(tangents))]))
     pushed: list[Atom] = []
@@ -92,7 +93,7 @@ def _forward(
     builder = Builder(bench, bench.checker.scope)
     forward = linearized.forward
     builder.types.update(zip(forward.inputs, types, strict=True))
-    builder.again(forward.equations)
+    builder.again(items_of(forward))
     count = len(forward.outputs) - len(linearized.residuals)
     return builder, forward.outputs[count:], forward.outputs[:count]
 
@@ -109,7 +110,7 @@ def _finished(
     """The backward equations after the forward ones, and the gradients in the order that was asked for."""
     nonzero = _chosen(program, wrt)
     linearized = linearize(builder.bench, builder.scope, program, nonzero)
-    keep = len(builder.equations)
+    keep = len(builder.items)
     flowing = [seed for seed, flows in zip(seeds, linearized.nonzero, strict=True) if flows]
     linear = linearized.linear
     wanted = linear.inputs[len(residuals) :]
@@ -134,7 +135,7 @@ def _transposed(
     builder: Builder, linear: Program, wanted: Sequence[Variable], flowing: Sequence[Atom | None]
 ) -> Transposer:  # fmt: skip
     """A linear program gone through backwards. What its results do not need goes first, where it has no way back."""
-    before = len(builder.equations)
+    before = len(builder.items)
     try:
         walk = Transposer(builder.bench, builder.scope, builder)
         walk.walk(linear, wanted, flowing)
@@ -142,7 +143,7 @@ def _transposed(
         lean = pruned(builder.bench, linear, (True,) * len(linear.outputs)).program
         if refused.refusal.code != "unmodelled-construct" or lean.equations == linear.equations:
             raise
-        del builder.equations[before:]
+        del builder.items[before:]
         walk = Transposer(builder.bench, builder.scope, builder)
         walk.walk(
             Program((), (), linear.inputs, linear.input_types, lean.equations, lean.outputs), wanted, flowing
@@ -152,7 +153,7 @@ def _transposed(
 
 def _with_constants(made: Program, held: int) -> Program:
     """A program whose first inputs are constants."""
-    return Program(
-        made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], made.equations,
+    return assembled(
+        made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], items_of(made),
         made.outputs,
     )  # fmt: skip

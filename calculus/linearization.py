@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from calculus.adjoints import rearranged, unwritten
 from calculus.building import Builder, Workbench, memory_of
 from calculus.checking import Scope
+from calculus.copied import Copied, assembled, items_of
 from calculus.cotangents import cotangent
 from calculus.differentiable import differentiable, differentiable_inputs, floating
 from calculus.evaluation import Evaluation, Use, met, named
@@ -115,9 +116,8 @@ class Linearizer:
                 self.bench.remember(key, tuple(here), made, came, tuple([kind for _, _, kind in results]))
             return
         here += piece.held
-        lines = [equation.line for equation in run.equations]
-        self.known.copy(piece.known, here, lines)
-        self.linear.copy(piece.linear, here, lines)
+        self.known.lay(piece.known, here, run.line)
+        self.linear.lay(piece.linear, here, run.line)
         _come(names, piece, here, values)
 
     def _each(self, equations: Sequence[Equation], values: _Values, made: list[Made] | None = None) -> None:
@@ -139,7 +139,7 @@ class Linearizer:
             )  # fmt: skip
             piece = pieces.get(key)
             line = equation.line
-            before = len(known.equations), len(linear.equations)
+            before = len(known.items), len(linear.items)
             if piece is None:
                 known.line = linear.line = line
                 try:
@@ -153,12 +153,12 @@ class Linearizer:
                 here = [one for one, _, _ in given]
                 here += [one for _, one, _ in given if one is not None]
                 here += piece.held
-                known.copy(piece.known, here, (line,))
+                known.copy(piece.known, here, line)
                 if piece.linear.steps:
-                    linear.copy(piece.linear, here, (line,))
+                    linear.copy(piece.linear, here, line)
                 _come(equation.binders, piece, here, values)
             if made is not None:
-                made.append(Made(line, known.equations[before[0] :], linear.equations[before[1] :]))
+                made.append(Made(line, known.since(before[0]), linear.since(before[1])))
 
     def push(self, equation: Equation, primals: Sequence[Atom], tangents: Sequence[Tangent]) -> Pushed:
         """The results of one equation, and their tangents. What was derived of an equation like it is not derived
@@ -171,8 +171,8 @@ class Linearizer:
         if piece is None:
             return self._pushed(equation, primals, tangents, key)
         here = [*primals, *[atom for atom in tangents if atom is not None], *piece.held]
-        self.known.copy(piece.known, here, (self.known.line,))
-        self.linear.copy(piece.linear, here, (self.linear.line,))
+        self.known.copy(piece.known, here, self.known.line)
+        self.linear.copy(piece.linear, here, self.linear.line)
         found = [None if place is None else here[place] for place in piece.results]
         count = len(equation.binders)
         return found[:count], found[count:]  # type: ignore[return-value]
@@ -189,7 +189,7 @@ class Linearizer:
     ) -> Pushed:
         """The same, derived, and remembered under `key`."""
         known, linear = self.known, self.linear
-        before = len(known.equations), len(linear.equations)
+        before = len(known.items), len(linear.items)
         pushed: Pushed
         if tangents.count(None) == len(tangents):
             results = known.emit(equation.primitive, primals, equation.parameters, equation.types)
@@ -199,7 +199,7 @@ class Linearizer:
                 return pushed
         else:
             pushed = self.derived(equation, primals, tangents)
-        made = Made(equation.line, known.equations[before[0] :], linear.equations[before[1] :])
+        made = Made(equation.line, known.since(before[0]), linear.since(before[1]))
         names = (*primals, *[atom for atom in tangents if atom is not None])
         kinds = tuple([self._value(*pair)[2] for pair in zip(*pushed, strict=True)])
         memory = memory_of(self.scope, equation)
@@ -390,8 +390,9 @@ def finish(
     given = [tangent for tangent in tangents if isinstance(tangent, str)]
     wanted = [tangent for tangent in pushed if tangent is not None]
     linear = walk.linear.program(given, wanted)
-    bound = {*given, *chain.from_iterable([equation.binders for equation in linear.equations])}
-    used = dict.fromkeys(chain.from_iterable([equation.inputs for equation in linear.equations]))
+    items = items_of(linear)
+    bound = {*given, *chain.from_iterable([one.names if isinstance(one, Copied) else one.binders for one in items])}
+    used = dict.fromkeys(chain.from_iterable([one.reads if isinstance(one, Copied) else one.inputs for one in items]))
     used.update(dict.fromkeys(wanted))
     residuals = tuple([atom for atom in used if atom not in bound and isinstance(atom, str)])
     if len(residuals) > MOST_SAVED:
@@ -404,9 +405,9 @@ def finish(
     known = walk.known.types
     saved = tuple([known.get(residual) or walk.linear.type_of(residual) for residual in residuals])
     inputs_of_linear = (*residuals, *given), (*saved, *linear.input_types)
-    linear = Program((), (), *inputs_of_linear, linear.equations, linear.outputs)
+    linear = assembled((), (), *inputs_of_linear, items, linear.outputs)
     names = tuple(atom for atom in inputs if isinstance(atom, str))
-    forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.equations))
+    forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.items))
     return Linearized(forward, residuals, linear, tuple(tangent is not None for tangent in pushed))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Set as AbstractSet
+from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -59,47 +60,108 @@ class Stand(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An equation of a piece. taken: gives its operands of the values. stand: which of the steps' stands is its own."""
+    """An equation of a piece. places: where its operands are among the values; taken: gives them. stand: which of the
+    steps' stands is its own."""
 
     primitive: str
     parameters: Parameters
     types: tuple[Type, ...]
+    places: tuple[int, ...]
     taken: Callable[[tuple[Atom, ...]], tuple[Atom, ...]]
     stand: int
 
 
-class Steps(NamedTuple):
-    """The equations of a piece in one program. types: of all that they bind. alone: whether each binds one name.
-    stands: those that they have, each once."""
+class Steps:
+    """The equations of a piece in one program. given: how many values are from outside; what the equations bind follows
+    them. types: of all that they bind. stands: those that they have, each once."""
 
-    steps: Sequence[Step]
-    types: tuple[Type, ...]
-    alone: bool
-    stands: Sequence[Stand]
+    def __init__(self, steps: Sequence[Step], stands: Sequence[Stand], given: int) -> None:
+        self.steps = steps
+        self.stands = stands
+        self.given = given
+        self.types: tuple[Type, ...] = tuple([type for step in steps for type in step.types])
+        self._alone = all(len(step.types) == 1 for step in steps)
+        self._kept: dict[bytes, Kept | None] = {}
+        self._primitives = frozenset(step.primitive for step in steps)
+        self._binding = all(step.types for step in steps)
 
     @classmethod
-    def of(cls, made: Sequence[tuple[int, Sequence[Equation]]], places: Mapping[Atom, int]) -> Steps:
-        """Of what has been made for each equation of a run, with its line. places: where the values are."""
+    def of(cls, made: Sequence[tuple[int, Sequence[Equation]]], places: Mapping[Atom, int], given: int) -> Steps:
+        """Of what has been made for each equation of a run, with its line. places: where the values are, those that
+        the equations bind behind the `given` ones, in their order."""
         stands: dict[Stand, int] = {}
         steps: list[Step] = []
         for at, (line, equations) in enumerate(made):
             for one in equations:
                 stand = Stand(at, operand_of(one.line), None if one.line == line else one.line)
                 types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
-                taken = _taking([places[atom] for atom in one.inputs])
-                steps.append(Step(one.primitive, one.parameters, types, taken, stands.setdefault(stand, len(stands))))
-        bound = tuple([type for step in steps for type in step.types])
-        return cls(steps, bound, all(len(step.types) == 1 for step in steps), [*stands])
+                read = tuple([places[atom] for atom in one.inputs])
+                number = stands.setdefault(stand, len(stands))
+                steps.append(Step(one.primitive, one.parameters, types, read, _taking(read), number))
+        return cls(steps, [*stands], given)
 
     def bound(self, names: Sequence[Variable]) -> Iterable[tuple[Variable, ...]]:
         """What each equation binds, of the names that all of them bind."""
-        if self.alone:
+        if self._alone:
             return zip(names, strict=True)
         rest = iter(names)
         return [tuple(islice(rest, len(step.types))) for step in self.steps]
 
+    @functools.cached_property
+    def starts(self) -> Sequence[int]:
+        """Where what each equation binds begins, among what all of them bind."""
+        return [0, *accumulate(len(step.types) for step in self.steps)]
 
-def _taking(places: Sequence[int]) -> Callable[[tuple[Atom, ...]], tuple[Atom, ...]]:
+    @functools.cached_property
+    def read_of(self) -> Callable[[tuple[Atom, ...]], tuple[Atom, ...]]:
+        """Gives, of the values, those from outside that are read, in the order in which they are."""
+        return _taking([*dict.fromkeys(place for step in self.steps for place in step.places if place < self.given)])
+
+    def computing(self, others: AbstractSet[str]) -> bool:
+        """Whether they are there for what they bind: each binds something, and is of none of these primitives."""
+        return self._binding and self._primitives.isdisjoint(others)
+
+    def kept(self, alive: bytes) -> Kept | None:
+        """Those that are needed where, of what all of them bind, this is; `None` where none is."""
+        if alive not in self._kept:
+            self._kept[alive] = self._needed(alive)
+        return self._kept[alive]
+
+    def _needed(self, alive: bytes) -> Kept | None:
+        needed = {self.given + number for number, one in enumerate(alive) if one}
+        chosen: list[int] = []
+        for place in range(len(self.steps) - 1, -1, -1):
+            step, start = self.steps[place], self.given + self.starts[place]
+            if not needed.isdisjoint(range(start, start + len(step.types))):
+                chosen.append(place)
+                needed.update(step.places)
+        chosen.reverse()
+        bound = [at for place in chosen for at in range(self.starts[place], self.starts[place + 1])]
+        if not chosen:
+            return None
+        if len(chosen) == len(self.steps):
+            return Kept(self, chosen, _taking(bound))
+        where = {
+            **{at: at for at in range(self.given)},
+            **{self.given + at: self.given + k for k, at in enumerate(bound)},
+        }
+        steps: list[Step] = []
+        for place in chosen:
+            read = tuple([where[at] for at in self.steps[place].places])
+            steps.append(self.steps[place]._replace(places=read, taken=_taking(read)))
+        return Kept(Steps(steps, self.stands, self.given), chosen, _taking(bound))
+
+
+class Kept(NamedTuple):
+    """What is kept of the equations of a piece. steps: they. places: which of all they are. chosen: gives what they
+    bind, of what all bind."""
+
+    steps: Steps
+    places: Sequence[int]
+    chosen: Callable[[tuple[Variable, ...]], tuple[Variable, ...]]
+
+
+def _taking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """What gives the items of a tuple at these places, as a tuple."""
     if len(places) > 1:
         return itemgetter(*places)
@@ -137,16 +199,17 @@ class Piece(NamedTuple):
         cls, names: Sequence[Atom], made: Sequence[Made], results: Sequence[Atom | None], kinds: tuple[Any, ...] = ()
     ) -> Piece:
         """The piece that has been made, of the values `names`, for each equation of a run in turn."""
-        equations = [
-            *chain.from_iterable(each.known for each in made),
-            *chain.from_iterable(each.linear for each in made),
-        ]
-        inside = {*names, *(binder for one in equations for binder in one.binders)}
-        read = (*(atom for one in equations for atom in one.inputs), *results)
+        known = [equation for each in made for equation in each.known]
+        linear = [equation for each in made for equation in each.linear]
+        bound = [[binder for one in those for binder in one.binders] for those in (known, linear)]
+        inside = {*names, *bound[0], *bound[1]}
+        read = (*(atom for one in (*known, *linear) for atom in one.inputs), *results)
         held = tuple(dict.fromkeys(atom for atom in read if atom is not None and atom not in inside))
-        values = [*names, *held, *(binder for one in equations for binder in one.binders)]
+        values = [*names, *held, *bound[0], *bound[1]]
         places = {atom: place for place, atom in enumerate(values)}
-        known = Steps.of([(one.line, one.known) for one in made], places)
-        linear = Steps.of([(one.line, one.linear) for one in made], places)
+        first = len(names) + len(held)
         found = tuple([None if atom is None else places[atom] for atom in results])
-        return cls(held, known, linear, found, kinds)
+        return cls(
+            held, Steps.of([(one.line, one.known) for one in made], places, first),
+            Steps.of([(one.line, one.linear) for one in made], places, first + len(bound[0])), found, kinds,
+        )  # fmt: skip

@@ -349,6 +349,10 @@ class Program:
         self.effects = effects
         self.line = line
 
+    def equation(self, place: int) -> Equation:
+        """The equation at a place, counted from 0."""
+        return self.equations[place]
+
     def uses(self, primitives: AbstractSet[str]) -> bool:
         """Whether an equation is of one of these primitives, bodies left out."""
         return any(equation.primitive in primitives for equation in self.equations)

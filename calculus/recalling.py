@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from calculus.checking import Bound, Checked, Checker, Scope
+from calculus.copied import Copied, items_of, size_of, typed_names
 from calculus.effects import Effect
+from calculus.pieces import Steps
 from calculus.programs import Literal, Program
 
 
@@ -20,16 +22,30 @@ class Recalling(Checker):
         judged = scope.judged
         silent = {key[:3] for key in judged}
         silent.difference_update([key[:3] for key, (typing, inner) in judged.items() if inner or typing.collectives])
-        equations = program.equations
-        self.equations += len(equations)
-        loud = [at for at, one in enumerate(equations) if (one.primitive, one.parameters, one.types) not in silent]
-        env.update({one.binders[0]: one.types[0] for one in equations if len(one.binders) == 1})
-        for one in equations:
-            if len(one.binders) != 1:  # few have several results
-                env.update(zip(one.binders, one.types, strict=True))
+        self.equations += size_of(program)
+        loud: list[int] = []
+        of_pieces: dict[Steps, list[int]] = {}
+        end = 0
+        for item in items_of(program):
+            start = end
+            if isinstance(item, Copied):
+                places = of_pieces.get(item.steps)
+                if places is None:
+                    places = of_pieces[item.steps] = [
+                        at
+                        for at, step in enumerate(item.steps.steps)
+                        if (step.primitive, step.parameters, step.types) not in silent
+                    ]
+                loud += [start + at for at in places]
+                end += len(item)
+            else:
+                if (item.primitive, item.parameters, item.types) not in silent:
+                    loud.append(start)
+                end += 1
+        env = {**typed_names(program), **env}
         effects: list[Effect] = []
         for at in loud:
-            equation = equations[at]
+            equation = program.equation(at)
             operands = [atom if isinstance(atom, Literal) else env[atom] for atom in equation.inputs]
             key = (equation.primitive, equation.parameters, equation.types, *operands)
             typing, inner = judged.get(key) or self._judge(equation, operands, scope, key)

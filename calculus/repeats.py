@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from operator import eq, itemgetter
 from typing import Any, Final
 
+from calculus.copied import Copied, items_of
 from calculus.programs import Atom, Equation, Literal, Program, Variable
+from calculus.types import Type
 
 SHORTEST: Final = 8
 """How many equations a run has at the least: shorter ones are not worth the search."""
@@ -26,12 +28,23 @@ _TRIED: Final = 4
 
 
 class Shape:
-    """What runs that are alike have in common. binders: how many names a run binds. types: theirs. results: the places,
-    among those names, of the ones that are read after some run."""
+    """What runs that are alike have in common. types: those of the names that a run binds. results: the places, among
+    those names, of the ones that are read after some run."""
 
-    __slots__ = ("_first", "_literals", "_read", "results", "types")
+    __slots__ = ("results", "types")
+
+    def __init__(self, types: tuple[Type | None, ...]) -> None:
+        self.types = types
+        self.results: tuple[int, ...] = ()
+
+
+class _Read(Shape):
+    """That of equations: which of their values they read where."""
+
+    __slots__ = ("_first", "_literals", "_read")
 
     def __init__(self, equations: Sequence[Equation]) -> None:
+        super().__init__(tuple([type for one in equations for type in one.types]))
         read, binders = _read(equations), _bound(equations)
         inside = {*binders}
         externals = [atom for atom in dict.fromkeys(read) if atom not in inside and not isinstance(atom, Literal)]
@@ -39,8 +52,6 @@ class Shape:
         places = {atom: place for place, atom in enumerate((*externals, *binders, *self._literals))}
         self._first = _taken([read.index(atom) for atom in externals])
         self._read = _taken([places[atom] for atom in read])
-        self.types = tuple([type for one in equations for type in one.types])
-        self.results: tuple[int, ...] = ()
 
     def run(self, equations: Sequence[Equation]) -> Run | None:
         """A run of this shape; `None` where these, alike in primitives, parameters and types, read otherwise."""
@@ -48,47 +59,86 @@ class Shape:
         externals = self._first(read)
         if self._read((*externals, *binders, *self._literals)) != read or "_" in read:
             return None
-        names = {*externals}
-        alone = len(names) == len(externals) and names.isdisjoint(binders)
-        return Run(self, equations, externals, binders) if alone else None
+        return Run(self, equations, externals, binders) if _each_once(externals, binders) else None
+
+
+def _each_once(externals: Sequence[Variable], binders: Sequence[Variable]) -> bool:
+    names = {*externals}
+    return len(names) == len(externals) and names.isdisjoint(binders)
 
 
 class Run:
-    """A run. externals: the values from outside that it reads, each once. binders: the names that it binds."""
+    """A run. those: its equations, or the copy of them. externals: the values from outside that it reads, each once.
+    binders: the names that it binds."""
 
-    __slots__ = ("binders", "equations", "externals", "shape")
+    __slots__ = ("_those", "binders", "externals", "shape")
 
     def __init__(
-        self, shape: Shape, equations: Sequence[Equation], externals: tuple[Variable, ...],
+        self, shape: Shape, those: Sequence[Equation] | Copied, externals: tuple[Variable, ...],
         binders: tuple[Variable, ...],
     ) -> None:  # fmt: skip
         self.shape = shape
-        self.equations = equations
+        self._those = those
         self.externals = externals
         self.binders = binders
 
+    @property
+    def equations(self) -> Sequence[Equation]:
+        """Its equations."""
+        return self._those.equations if isinstance(self._those, Copied) else self._those
+
+    def line(self, place: int) -> int:
+        """The line of the equation at a place."""
+        return self._those.line_of(place) if isinstance(self._those, Copied) else self._those[place].line
+
+    def line_from_the_end(self, place: int) -> int:
+        """The same, counted from the last."""
+        return self.line(len(self._those) - 1 - place)
+
 
 def stretches(program: Program) -> list[Run | Sequence[Equation]]:
-    """The equations of a program in their order: runs, and what stands between them."""
-    equations = program.equations
+    """The equations of a program in their order: runs, and what stands between them. Copies of one piece are runs."""
     found: list[Run | Sequence[Equation]] = []
+    shapes: dict[tuple[object, ...], Shape] = {}
+    for copied, items in groupby(items_of(program), lambda item: isinstance(item, Copied)):
+        if not copied:
+            found += _stretches([*items])  # type: ignore[list-item]  # none is a copy
+            continue
+        for one in items:
+            assert isinstance(one, Copied)
+            read = one.reads
+            externals = tuple([atom for atom in read if isinstance(atom, str)])
+            if _each_once(externals, one.names) and "_" not in externals:
+                key: tuple[object, ...] = (one.steps,)
+                if len(externals) < len(read):
+                    key = (*key, *[None if isinstance(atom, str) else atom for atom in read])
+                shape = shapes.get(key)
+                if shape is None:
+                    shape = shapes[key] = Shape(one.steps.types)
+                found.append(Run(shape, one, externals, one.names))
+            else:
+                found.append(one.equations)
+    _see_results(found, program.outputs)
+    return found
+
+
+def _stretches(equations: Sequence[Equation]) -> Iterator[Run | Sequence[Equation]]:
+    """The same of equations that are not known to be copies."""
     done = 0
     for first, length, count in _repeated(_heads(equations), 0) if len(equations) >= SHORTEST * FEWEST else ():
         if first > done:
-            found.append(equations[done:first])
+            yield equations[done:first]
         done = first + length * count
-        shape: Shape | None = None
+        shape: _Read | None = None
         for start in range(first, done, length):
             those = equations[start : start + length]
             run = None if shape is None else shape.run(those)
             if run is None:
-                shape = Shape(those)
+                shape = _Read(those)
                 run = shape.run(those)
-            found.append(those if run is None else run)
+            yield those if run is None else run
     if len(equations) > done:
-        found.append(equations[done:])
-    _see_results(found, program.outputs)
-    return found
+        yield equations[done:]
 
 
 def _see_results(found: Sequence[Run | Sequence[Equation]], outputs: Sequence[Atom]) -> None:

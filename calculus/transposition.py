@@ -126,15 +126,14 @@ class Transposer:
             cotangents.update((run.binders[place], ct) for place, ct in zip(shape.results, cts, strict=True) if ct)
             made: list[Made] = []
             for equation in reversed(run.equations):
-                done = len(builder.equations)
+                done = len(builder.items)
                 self._one(equation, kinds)
-                made.append(Made(equation.line, builder.equations[done:]))
+                made.append(Made(equation.line, builder.since(done)))
             self.bench.pieces[key] = Piece.of(names, made, [cotangents.get(atom) for atom in run.externals])
             return
-        lines = [equation.line for equation in reversed(run.equations)]
         here = [*names, *piece.held]
-        builder.copy(piece.known, here, lines)
-        builder.line = lines[-1]
+        builder.lay(piece.known, here, run.line_from_the_end)
+        builder.line = run.line(0)
         for atom, place in zip(run.externals, piece.results, strict=True):
             if place is not None:
                 cotangents[atom] = here[place]
@@ -169,7 +168,7 @@ class Transposer:
                 raise
             return
         here = [*inputs, *some, *piece.held]
-        builder.copy(piece.known, here, (line,))
+        builder.copy(piece.known, here, line)
         for atom, place in zip(inputs, piece.results):  # noqa: B905  # of one equation
             if place is None:
                 continue
@@ -191,14 +190,14 @@ class Transposer:
     def pull(self, equation: Equation, cts: Sequence[Atom | None], key: Hashable) -> None:
         """Bring the cotangents of an equation's results to its operands, and remember under `key` how."""
         builder = self.builder
-        before = len(builder.equations)
+        before = len(builder.items)
         walk = Transposer(self.bench, self.scope, builder)
         walk.linear = self.linear
         walk.derived(equation, cts)
         came = [None if isinstance(atom, Literal) else walk.cotangents.pop(atom, None) for atom in equation.inputs]
         names = (*equation.inputs, *[ct for ct in cts if ct is not None])
         memory = memory_of(self.scope, equation)
-        self.bench.remember(key, names, (Made(equation.line, builder.equations[before:]),), came, memory=memory)
+        self.bench.remember(key, names, (Made(equation.line, builder.since(before)),), came, memory=memory)
         for atom, ct in zip(equation.inputs, came, strict=True):
             if ct is not None:
                 self._sum(atom, ct)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from calculus.checking import Checked
+from calculus.copied import Copied, Item, items_of, reads, size_of, typed_names
 from calculus.effects import Charge, Inner
 from calculus.programs import Equation, Literal, Program, bodies
 from calculus.types import ArrayType, Type
@@ -103,6 +104,11 @@ class Attribution:
         known = {} if program is None else self._body(program).types
         return tuple([atom.type if isinstance(atom, Literal) else known.get(atom) for atom in equation.inputs])
 
+    def types_at(self, charge: Charge) -> tuple[Type | None, ...]:
+        """The types of the operands of the equation that communicates."""
+        known = self._body(charge.sites[-1][0].program).types
+        return tuple([atom.type if isinstance(atom, Literal) else known.get(atom) for atom in charge.equation.inputs])
+
     @functools.cached_property
     def _places(self) -> tuple[dict[int, Program], dict[int, tuple[Program, Equation, Inner | None]]]:
         """The body that holds each equation, and the equation that holds each body, by identity."""
@@ -155,7 +161,7 @@ class Attribution:
 
     def _becomes(self, program: Program, at: int, carried: set[int], index: int, depth: int) -> Iterable[str]:
         """The results of an equation that its operand at an index becomes (of a call, all operands so far)."""
-        equation = program.equations[at]
+        equation = program.equation(at)
         inside = [inner for _, inner in bodies(equation.parameters)] if equation.parameters else []
         if inside:
             if len(inside) > 1 or depth > _DEEP or len(inside[0].inputs) != len(equation.inputs):
@@ -174,17 +180,28 @@ class _Body:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.made = {binder: equation for equation in program.equations for binder in equation.binders}
+        self._made: dict[str, Item] = {}
+        for item in items_of(program):
+            if isinstance(item, Copied):
+                self._made.update(dict.fromkeys(item.names, item))
+            else:
+                for binder in item.binders:
+                    self._made[binder] = item
         self.positions = {name: index for index, name in enumerate((*program.constants, *program.inputs))}
         self._users: dict[str, list[tuple[int, int]]] = {}
-        self._seen = len(program.equations)
+        self._seen = size_of(program)
+
+    def maker(self, name: str) -> Equation | None:
+        """The equation that makes a value; `None` where none does."""
+        found = self._made.get(name)
+        return found.maker(name) if isinstance(found, Copied) else found
 
     def users(self, start: int) -> dict[str, list[tuple[int, int]]]:
         """The places of the equations from a place on that read each name (and of some before), and which operand it is
         there."""
-        found, equations = self._users, self.program.equations
-        for at in range(start, self._seen):
-            for index, atom in enumerate(equations[at].inputs):
+        found = self._users
+        for at, inputs in reads(self.program, start, self._seen):
+            for index, atom in enumerate(inputs):
                 if isinstance(atom, str):
                     found.setdefault(atom, []).append((at, index))
         self._seen = min(self._seen, start)
@@ -193,15 +210,7 @@ class _Body:
     @functools.cached_property
     def types(self) -> dict[str, Type | None]:
         """The printed type of each name."""
-        program = self.program
-        names = (*program.constants, *program.inputs)
-        found = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
-        for equation in program.equations:
-            if len(equation.binders) == 1:  # nearly all have one result
-                found[equation.binders[0]] = equation.types[0]
-            else:
-                found.update(zip(equation.binders, equation.types, strict=True))
-        return found
+        return typed_names(self.program)
 
     def back(self, name: object) -> Origin:
         """Where a name comes from in this body: cast or moved from one of its inputs, else made."""
@@ -209,7 +218,7 @@ class _Body:
         seen: set[str] = set()
         while isinstance(name, str) and name not in seen:
             seen.add(name)
-            equation = self.made.get(name)
+            equation = self.maker(name)
             if equation is None:
                 return Origin(self.positions.get(name), moved)
             if equation.primitive not in _BACK or not equation.inputs:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from calculus.building import Workbench
 from calculus.checking import Checker
+from calculus.copied import size_of
 from calculus.effects import Charge
 from calculus.gradients import gradient, jvp, vjp
 from calculus.linear_programs import linearization, transposed
@@ -119,7 +120,7 @@ def made(
     elif make in (gradient, vjp):
         held, chosen = len(program.constants), frozenset(positions)
         flags = [index - held in chosen for index in range(held + len(program.inputs))]
-        count = len(linearize(bench, checker.scope, program, flags).forward.equations)
+        count = size_of(linearize(bench, checker.scope, program, flags).forward)
     return Made(document, examined, tuple(sorted(bench.assumed)), count)
 
 

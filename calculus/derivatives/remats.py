@@ -48,7 +48,7 @@ def _remat(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangen
         repeated.append(one)
         needed.update(atom for atom in one.inputs if isinstance(atom, str))
     entering = {name: _back(again, name, memory) for name, memory in reversed(kept.items())}
-    again.equations += [*reversed(repeated), *linear.equations]
+    again.items += [*reversed(repeated), *linear.equations]
     used = [position for position, name in enumerate(inputs) if name in needed]
     given = [one for one in flowing if one is not None]
     body = again.program(

@@ -177,7 +177,7 @@ def _inlined(builder: Builder, program: Program, inputs: Sequence[Atom]) -> list
         else:
             found = builder.emit(equation.primitive, operands, equation.parameters, equation.types)
         names.update(zip(equation.binders, found, strict=True))
-        if len(builder.equations) > MOST_INLINED:
+        if len(builder.items) > MOST_INLINED:
             raise refuse(
                 "unmodelled-construct",
                 f"a body of more than {MOST_INLINED} equations, calls inlined",

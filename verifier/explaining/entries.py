@@ -178,7 +178,7 @@ class Forward:
             return words.inputs[found] or ""
         if use is None:
             return ""
-        type = words.attribution.types_of(charge.equation)[subject]
+        type = words.attribution.types_at(charge)[subject]
         others = [index for index, one in enumerate(use.types) if one == type and index != use.operand]
         return self._name(use.equation, others[0]) if len(others) == 1 and type not in use.equation.types else ""
 
@@ -263,7 +263,7 @@ def update_entry(charge: Charge, words: Words, forward: Forward) -> Entry:
     """A row of what a step does with its gradients."""
     collective = charge.collective
     subject = max(collective.subject, 0)
-    types = words.attribution.types_of(charge.equation)
+    types = words.attribution.types_at(charge)
     type = types[subject] if subject < len(types) else None
     row = words.row(charge)
     pending = isinstance(type, ArrayType) and type.unreduced
