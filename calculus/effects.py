@@ -7,14 +7,16 @@ not priced; the same value moved to the same place twice in one body is moved on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from calculus.communication import AT_MOST, EXACT, UNKNOWN, Collective
-from calculus.copied import Copied, items_of, size_of
-from calculus.programs import Atom, Equation, Program
+from calculus.copied import items_of, size_of
+from calculus.pieces import Steps, taking
+from calculus.programs import Atom, Equation
 
 if TYPE_CHECKING:
     from calculus.checking import Checked
@@ -81,12 +83,15 @@ class Charge:
     exactness: str = EXACT
     slot: int = 0
     others: tuple[tuple[tuple[Checked, int], ...], ...] = ()
+    _equation: Equation | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def equation(self) -> Equation:
         """The equation that communicates."""
-        checked, at = self.sites[-1]
-        return checked.program.equation(at)
+        if self._equation is None:
+            checked, at = self.sites[-1]
+            self._equation = checked.program.equation(at)
+        return self._equation
 
 
 def charges(checked: Checked, apart: bool = False) -> list[Charge]:
@@ -103,6 +108,13 @@ class _Live(NamedTuple):
     needed: AbstractSet[Atom]
 
 
+class _InCopies(NamedTuple):
+    """The equations of a copy that some used result needs, and what gives all that is needed, of the copy's values."""
+
+    equations: Sequence[int]
+    values: Callable[[tuple[Atom, ...]], tuple[Atom, ...]]
+
+
 class Pricing:
     """The charges of bodies, and what of them is alive, each found once."""
 
@@ -113,6 +125,7 @@ class Pricing:
         self._silent: dict[int, bool] = {}
         self._effectful: dict[int, bool] = {}
         self._ways: dict[int, set[frozenset[int]]] = {}
+        self._copies: dict[tuple[Any, ...], _InCopies] = {}
 
     def body(self, checked: Checked, used: frozenset[int]) -> list[Charge]:
         """The charges of a body of which these results are used."""
@@ -238,29 +251,60 @@ class Pricing:
         inner_of = {effect.at: effect.inner for effect in checked.effects if effect.inner}
         needed: set[Atom] = {atom for index, atom in enumerate(program.outputs) if index in used}
         alive: set[int] = set()
-        unused, need, keep = needed.isdisjoint, needed.update, alive.add
-        for index, equation in _from_the_end(program, first, inner_of.keys(), needed, alive):
-            binders = equation.binders
-            if (
-                unused(binders)
-                and binders
-                and equation.primitive not in EFFECTFUL
-                and not (index in inner_of and any(self.effectful(inner.body) for inner in inner_of[index]))
-            ):
+        holding = sorted(inner_of)
+        end = size_of(program)
+        for item in reversed(items_of(program)):
+            if end <= first:
+                break
+            if isinstance(item, Equation):
+                end -= 1
+                self._see(end, item.primitive, item.inputs, item.binders, inner_of.get(end), needed, alive)
                 continue
-            keep(index)
-            if index in inner_of:
-                need(self._needed_by(inner_of[index], equation.inputs, binders, needed))
-            else:
-                need(equation.inputs)
+            start = end - len(item)
+            places = holding[bisect_left(holding, start) : bisect_left(holding, end)]
+            inners = tuple([(place - start, inner_of[place]) for place in places])
+            wanted = bytes(map(needed.__contains__, item.names))
+            found = self._copies.get((item.steps, wanted, inners))
+            if found is None:
+                found = self._copies[item.steps, wanted, inners] = self._in_copies(item.steps, wanted, inners)
+            alive.update(map(start.__add__, found.equations))
+            needed.update(found.values(item.values))
+            end = start
         inputs = (*program.constants, *program.inputs)
         reads = frozenset(index for index, name in enumerate(inputs) if name in needed)
         return _Live(alive, reads, needed)
 
+    def _see(
+        self, index: int, primitive: str, inputs: Sequence[Any], binders: Sequence[Any],
+        inners: tuple[Inner, ...] | None, needed: set[Any], alive: set[int],
+    ) -> None:  # fmt: skip
+        """Whether an equation is alive, given what those after it need; then it is put in, and what it needs."""
+        if (
+            needed.isdisjoint(binders)
+            and binders
+            and primitive not in EFFECTFUL
+            and not (inners and any(self.effectful(inner.body) for inner in inners))
+        ):
+            return
+        alive.add(index)
+        needed.update(self._needed_by(inners, inputs, binders, needed) if inners else inputs)
+
+    def _in_copies(self, steps: Steps, wanted: bytes, inners: tuple[tuple[int, tuple[Inner, ...]], ...]) -> _InCopies:
+        """The same of a whole copy, by places instead of names: of all copies of a piece of which the same is wanted
+        and which hold the same bodies."""
+        needed = {steps.given + place for place, one in enumerate(wanted) if one}
+        alive: set[int] = set()
+        bodies = dict(inners)
+        for at in range(len(steps.steps) - 1, -1, -1):
+            one = steps.steps[at]
+            binders = range(steps.given + steps.starts[at], steps.given + steps.starts[at + 1])
+            self._see(at, one.primitive, one.places, binders, bodies.get(at), needed, alive)
+        return _InCopies(sorted(alive), taking(sorted(needed)))
+
     def _needed_by(
         self, inners: Iterable[Inner], inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
     ) -> set[Atom]:
-        """The operands that the used results of an equation with bodies need."""
+        """The operands that the used results of an equation with bodies need, by name or by place."""
         used: set[Atom] = set()
         for inner in inners:
             if inner.every:
@@ -290,30 +334,6 @@ class Pricing:
         for index in range(max(held, 0), len(inputs)):
             if index in carried or held < 0 or binders[index - held] in needed:
                 yield inputs[index]
-
-
-def _from_the_end(
-    program: Program, first: int, holding: AbstractSet[int], needed: set[Atom], alive: set[int]
-) -> Iterator[tuple[int, Equation]]:
-    """The equations from a place on, the last first, without copies that do nothing beside computing: what is alive of
-    these, and needed for it, is put in. holding: the places of those that hold bodies."""
-    end = size_of(program)
-    for item in reversed(items_of(program)):
-        if end <= first:
-            return
-        start = end - (len(item) if isinstance(item, Copied) else 1)
-        if isinstance(item, Equation):
-            yield start, item
-        elif item.steps.computing(EFFECTFUL) and holding.isdisjoint(range(start, end)):
-            kept = item.steps.kept(bytes(map(needed.__contains__, item.names)))
-            if kept is not None:
-                alive.update(map(start.__add__, kept.places))
-                needed.update(kept.chosen(item.names))
-                needed.update(kept.steps.read_of(item.values))
-        else:
-            for place in range(len(item) - 1, -1, -1):
-                yield start + place, item.equation(place)
-        end = start
 
 
 def wanted_of(

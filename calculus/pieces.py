@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from itertools import accumulate, islice
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
@@ -82,8 +81,6 @@ class Steps:
         self.types: tuple[Type, ...] = tuple([type for step in steps for type in step.types])
         self._alone = all(len(step.types) == 1 for step in steps)
         self._kept: dict[bytes, Kept | None] = {}
-        self._primitives = frozenset(step.primitive for step in steps)
-        self._binding = all(step.types for step in steps)
 
     @classmethod
     def of(cls, made: Sequence[tuple[int, Sequence[Equation]]], places: Mapping[Atom, int], given: int) -> Steps:
@@ -97,7 +94,7 @@ class Steps:
                 types: tuple[Type, ...] = one.types  # type: ignore[assignment]  # it is judged
                 read = tuple([places[atom] for atom in one.inputs])
                 number = stands.setdefault(stand, len(stands))
-                steps.append(Step(one.primitive, one.parameters, types, read, _taking(read), number))
+                steps.append(Step(one.primitive, one.parameters, types, read, taking(read), number))
         return cls(steps, [*stands], given)
 
     def bound(self, names: Sequence[Variable]) -> Iterable[tuple[Variable, ...]]:
@@ -115,11 +112,7 @@ class Steps:
     @functools.cached_property
     def read_of(self) -> Callable[[tuple[Atom, ...]], tuple[Atom, ...]]:
         """Gives, of the values, those from outside that are read, in the order in which they are."""
-        return _taking([*dict.fromkeys(place for step in self.steps for place in step.places if place < self.given)])
-
-    def computing(self, others: AbstractSet[str]) -> bool:
-        """Whether they are there for what they bind: each binds something, and is of none of these primitives."""
-        return self._binding and self._primitives.isdisjoint(others)
+        return taking([*dict.fromkeys(place for step in self.steps for place in step.places if place < self.given)])
 
     def kept(self, alive: bytes) -> Kept | None:
         """Those that are needed where, of what all of them bind, this is; `None` where none is."""
@@ -140,7 +133,7 @@ class Steps:
         if not chosen:
             return None
         if len(chosen) == len(self.steps):
-            return Kept(self, chosen, _taking(bound))
+            return Kept(self, chosen, taking(bound))
         where = {
             **{at: at for at in range(self.given)},
             **{self.given + at: self.given + k for k, at in enumerate(bound)},
@@ -148,8 +141,8 @@ class Steps:
         steps: list[Step] = []
         for place in chosen:
             read = tuple([where[at] for at in self.steps[place].places])
-            steps.append(self.steps[place]._replace(places=read, taken=_taking(read)))
-        return Kept(Steps(steps, self.stands, self.given), chosen, _taking(bound))
+            steps.append(self.steps[place]._replace(places=read, taken=taking(read)))
+        return Kept(Steps(steps, self.stands, self.given), chosen, taking(bound))
 
 
 class Kept(NamedTuple):
@@ -161,7 +154,7 @@ class Kept(NamedTuple):
     chosen: Callable[[tuple[Variable, ...]], tuple[Variable, ...]]
 
 
-def _taking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+def taking(places: Sequence[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
     """What gives the items of a tuple at these places, as a tuple."""
     if len(places) > 1:
         return itemgetter(*places)
