@@ -104,13 +104,13 @@ class Builder:
         self.line = 0
 
     @property
-    def equations(self) -> list[Equation]:
+    def equations(self) -> tuple[Equation, ...]:
         """All equations so far."""
         return self.since(0)
 
-    def since(self, mark: int) -> list[Equation]:
+    def since(self, mark: int) -> tuple[Equation, ...]:
         """The equations from an item on."""
-        return [*flat(self.items[mark:])]
+        return (*flat(self.items[mark:]),)
 
     @property
     def mesh(self) -> Mesh:

@@ -56,7 +56,7 @@ def drawn(
     grower.grow(inputs, length)
     for one in visiting:
         move(one)(grower)
-    program = grower.builder.program(inputs, grower.ends(), keep=len(grower.builder.equations))
+    program = grower.builder.program(inputs, grower.ends(), keep=len(grower.builder.items))
     return Grown(program, found, grower.tally)
 
 

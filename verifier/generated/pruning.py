@@ -57,8 +57,8 @@ def _zeros(program: Program, path: Path, bench: Workbench, scope: Scope) -> Prog
         for name, type in zip(equation.binders, equation.types, strict=True):
             assert isinstance(type, ArrayType)
             atom = builder.full(0, type)
-            builder.equations.append(Equation("copy", Parameters(), (atom,), (name,), (type,)))
-        made = builder.equations
+            builder.items.append(Equation("copy", Parameters(), (atom,), (name,), (type,)))
+        made = [*builder.equations]
     equations = (*program.equations[:at], *made, *program.equations[at + 1 :])
     return Program(
         program.constants, program.constant_types, program.inputs, program.input_types, equations, program.outputs
