@@ -229,6 +229,8 @@ class _Question(NamedTuple):
         another = next((one for one in others if one not in found), None)
         if found and another is not None and not ways[0].startswith("bind"):
             ways.append(f"with another result, {another}")
+        if not ways and all(isinstance(state, tuple) for state in states):
+            return f"reshard one of them, so that {axis} cuts the same dim of both, or none"
         return "; or ".join(ways) or f"finish what is pending along {axis} first, with a reshard"
 
 

@@ -135,3 +135,9 @@ def test_a_type_has_one_kind_so_no_sum_is_offered_beside_a_maximum() -> None:
     found = helped(one("add a b", "f32[8]{U:X}", a="f32[8]{U_max:Y}", b="f32[8]{U:X}"), "X=4, Y=2")
     assert "operand 0" not in found
     assert found.startswith("reshard operand 1 to f32[8] ")
+
+
+def test_where_nothing_is_pending_nothing_is_to_be_finished() -> None:
+    """A row of blocks by a column of others: only equal blocks meet."""
+    text = one(DOT, "f32[4,4]{U:X}", a="f32[4@X,8]", b="f32[8@X,4]")
+    assert helped(text) == "reshard one of them, so that X cuts the same dim of both, or none"
