@@ -282,9 +282,12 @@ def _part(use: Use, index: int, dim: int, type: ArrayType) -> str:
     indices = use.scheme.results[use.number]
     found = array_type(type.dtype, use.scheme.shape(indices), tuple(lists.get(factors, ()) for factors in indices))
     sums = reduce(found.dtype, found.shape, found.axes, [type.axes[dim]], use.mesh)
+    asked = "x.at[...].get(out_sharding=...) asks"
+    if use.primitive.name != "gather":  # JAX slices by a number, or a range, and asks for nothing
+        asked = "x.at[jnp.array([...])].get(out_sharding=...) asks, with the places in an array"
     return (
         f"; or have the device that holds the part give it to all, as {found} ({priced(sums)} forward, free backward: "
-        "each device keeps what falls into its own block), as x.at[...].get(out_sharding=...) asks"
+        f"each device keeps what falls into its own block), as {asked}"
     )
 
 

@@ -141,3 +141,10 @@ def test_where_nothing_is_pending_nothing_is_to_be_finished() -> None:
     """A row of blocks by a column of others: only equal blocks meet."""
     text = one(DOT, "f32[4,4]{U:X}", a="f32[4@X,8]", b="f32[8@X,4]")
     assert helped(text) == "reshard one of them, so that X cuts the same dim of both, or none"
+
+
+def test_a_row_at_one_device_is_asked_for_by_an_array_of_places() -> None:
+    """Case 11: JAX drops the sharding that is asked for where a number, or a range, says which rows."""
+    text = one("slice[limit_indices=(1, 3) start_indices=(0, 0) strides=None] a", "f32[1,3]", a="f32[4@X,3]")
+    assert "as f32[1,3] (all-reduce over X of 12 bytes forward, free backward" in helped(text)
+    assert helped(text).endswith("x.at[jnp.array([...])].get(out_sharding=...) asks, with the places in an array")
