@@ -12,7 +12,7 @@ from grammar.render import render
 from verifier.explaining.entries import Entry
 from verifier.explaining.explanation import NOT_MODELLED, Explanation, known
 from verifier.explaining.hardware import FORMULA
-from verifier.explaining.warnings import COPIES
+from verifier.explaining.warnings import COPIES, in_groups
 from verifier.report import VERDICTS, count
 
 _COPIES: Final = "adds up equal copies"
@@ -37,8 +37,10 @@ def lines(found: Explanation) -> Iterator[str]:
         yield from _totals(found)
     if found.none:
         yield f"  no backward pass: {found.none}"
-    for warned in found.warnings:
+    for warned, others in in_groups(found.warnings):
         yield f"  warning: {warned}"
+        if others:
+            yield f"    likewise {count(len(others), 'other value')}: {', '.join(others)}"
     for note in found.notes:
         if not any(_COPIES in note and warned.code == COPIES for warned in found.warnings):
             yield f"  note: {note}"

@@ -12,6 +12,7 @@ untracked        check_vma=False around a gradient: no type says what varies, an
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -37,16 +38,18 @@ UNTRACKED: Final = "untracked"
 
 
 class Warned(NamedTuple):
-    """A warning. code: one of those above. where: the author's line. says: what happens there. help: what to write."""
+    """A warning. code: one of those above. where: the author's line. says: what happens there. help: what to write.
+    value: what it is about, as it is called in both, where many may be told of in the same words."""
 
     code: str
     where: str
     says: str
     help: str = ""
+    value: str = ""
 
     def data(self) -> dict[str, object]:
         """The warning as plain data."""
-        return self._asdict()
+        return {name: value for name, value in self._asdict().items() if name != "value"}
 
     def __str__(self) -> str:
         return f"{self.where}: {self.says}{f'; {self.help}' if self.help else ''} [{self.code}]"
@@ -64,6 +67,20 @@ def warnings(
         found += _lost(body, words)
         found += _untracked(body, words, made) if differentiated else ()
     return list(dict.fromkeys(found))
+
+
+def in_groups(found: Iterable[Warned]) -> Iterator[tuple[Warned, list[str]]]:
+    """Warnings that say the same of several values: the first of them, and the others by name and line."""
+    groups: dict[object, tuple[Warned, list[str]]] = {}
+    for one in found:
+        alike: object = one
+        if one.value:
+            name = re.compile(rf"(?<!\w){re.escape(one.value)}(?!\w)")
+            alike = one.code, name.sub("", one.says), name.sub("", one.help)
+        first, others = groups.setdefault(alike, (one, []))
+        if first is not one:
+            others.append(one.value if one.where == first.where else f"{one.value}, {one.where}")
+    yield from groups.values()
 
 
 def _copies(entries: Iterable[Entry]) -> Iterator[Warned]:
@@ -126,6 +143,7 @@ def _in_loops(entries: Iterable[Entry]) -> Iterator[Warned]:
                 LOOP, one.row.where,
                 f"the gradient of {what} is summed over {along} in every iteration",
                 f"cast it before the loop, {cast}: its gradient {pending} there, and is summed once",
+                fact.value,
             )  # fmt: skip
         elif fact is None:
             leave = f"leave it pending in the loop, unreduced={{{_quoted(one.row.axes)}}}, and reshard it once, outside"

@@ -55,6 +55,28 @@ def test_case_23_a_sum_in_every_layer() -> None:
     assert sum(one.row.total or 0 for one in reduced.of("backward")) <= 192
 
 
+def test_what_is_said_of_many_weights_is_said_once() -> None:
+    text = """# mesh: X=2
+{ lambda ; a:f32[4,4] b:f32[4,4] c:f32[8@X,4]. let
+    d:f32[8@X,4] = scan[
+      length=3 reverse=False unroll=1 num_consts=2 num_carry=1
+      jaxpr={ lambda ; e:f32[4,4] f:f32[4,4] g:f32[8@X,4]. let
+          h:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] g e
+          i:f32[8@X,4] = dot_general[dimension_numbers=(([1], [0]), ([], []))] h f
+        in (i,) }
+    ] a b c
+    j:f32[] = reduce_sum[axes=(0, 1) out_sharding=None] d
+  in (j,) }
+"""
+    found = explained(text, wrt="a,b")
+    assert codes(found) == ["in-a-loop"] * 2
+    shown = [line.strip() for line in str(found).splitlines()]
+    assert sum(line.startswith("warning:") for line in shown) == 1
+    (others,) = [line for line in shown if line.startswith("likewise")]
+    assert {line.value for line in found.warnings} == {"a", "b"}
+    assert others.startswith("likewise 1 other value: ")
+
+
 def test_case_31_and_47_nothing_is_tracked_around_a_gradient() -> None:
     """The input is named that costs a sum of 8 bytes; with tracking it costs none."""
     tracked = case("47", "through.jaxpr")
