@@ -257,7 +257,7 @@ def conflict(use: Use, dispute: Dispute | None) -> Exception:
 
 def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
     bare = recut(type, (*type.axes[:dim], (), *type.axes[dim + 1 :]))
-    own = use.primitive.window == "own"
+    own = use.primitive.window == "own" and index == (use.scheme.accumulator or 0)  # not the places, or an update
     there, back = move(type, bare, use.mesh), move(bare, type, use.mesh)
     price = f"{priced(there)} forward, {priced(back)} backward" if not (type.unreduced or type.reduced) else ""
     part = _part(use, index, dim, type) if use.primitive.name in _READING and price else ""
@@ -265,7 +265,7 @@ def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:
         "whole-dim-sharded",
         f"{use.primitive.name} looks along dim {dim} of operand {index}, {type}, which is sharded",
         because="a window of several elements may lie across two devices' blocks"
-        if own and index == (use.scheme.accumulator or 0)
+        if own
         else "a device that has a block of the dim cannot do its part alone",
         help=f"reshard it to {bare} first{f' ({price})' if price else ''}{_APART if own else part}",
         place=Place("operand", index),

@@ -148,3 +148,14 @@ def test_a_row_at_one_device_is_asked_for_by_an_array_of_places() -> None:
     text = one("slice[limit_indices=(1, 3) start_indices=(0, 0) strides=None] a", "f32[1,3]", a="f32[4@X,3]")
     assert "as f32[1,3] (all-reduce over X of 12 bytes forward, free backward" in helped(text)
     assert helped(text).endswith("x.at[jnp.array([...])].get(out_sharding=...) asks, with the places in an array")
+
+
+def test_places_that_are_cut_are_brought_together_and_nothing_is_written_apart() -> None:
+    """Case 15: each place is a row of two numbers, and the rows are cut."""
+    text = one(
+        "scatter[dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0, 1), "
+        "scatter_dims_to_operand_dims=(0, 1), operand_batching_dims=(), scatter_indices_batching_dims=()) "
+        "indices_are_sorted=False mode=GatherScatterMode.FILL_OR_DROP unique_indices=False update_jaxpr=None] a b c",
+        "f32[4@X,3]", a="f32[4@X,3]", b="i32[4@X,2]", c="f32[4]",
+    )  # fmt: skip
+    assert helped(text) == "reshard it to i32[4,2] first (all-gather over X of 32 bytes forward, free backward)"
