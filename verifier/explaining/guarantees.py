@@ -52,6 +52,9 @@ WHOLE: Final = frozenset({"top_k", "approx_top_k", "ragged_all_to_all"}) | {
 """What works along one dim, and XLA's partitioner does not cut along the others: it gathers those (class `gathered for
 a whole operation`, proofs/compiled.md). Collectives that a program writes out do where other axes are explicit."""
 
+MATRICES: Final = frozenset({"triangular_solve"})
+"""Likewise what works on whole matrices, where a matrix is cut; along the dims before those it is cut."""
+
 
 def guarantees(examined: Examined) -> list[Answer]:
     """The answer for each mesh axis of more than one device, of a program that is well typed."""
@@ -135,11 +138,14 @@ def _axes(checker: Checker) -> list[Axis]:
 def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
     """The equations that are not cut, with the axes that their operands are cut along."""
     for program, _ in checker.walked():
-        if program.uses(WHOLE):
+        if program.uses(WHOLE | MATRICES):
             for equation in program.equations:
                 if equation.primitive in WHOLE:
                     axes = (axis for type in _operands(program, equation) for axis in _along(type))
                     yield equation.primitive, frozenset(axes)
+                elif equation.primitive in MATRICES:
+                    arrays = [type for type in _operands(program, equation) if isinstance(type, ArrayType)]
+                    yield equation.primitive, frozenset(axis for one in arrays for dim in one.axes[-2:] for axis in dim)
 
 
 def _operands(program: Program, equation: Equation) -> Iterator[Type | None]:

@@ -66,6 +66,10 @@ RENUMBERED = program(
     "      preferred_element_type=float32\n    ] a b",
     "a:f32[8,8,8@Y] b:f32[4@Y,8]",
 )
+SOLVED = (
+    "{{ lambda ; a:f32[{1}] b:f32[{0}]. let\n    r:f32[{0}] = triangular_solve[\n      conjugate_a=False "
+    "left_side=False lower=True transpose_a=False unit_diagonal=True\n    ] a b\n  in (r,) }}"
+)
 TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
 
 
@@ -115,6 +119,9 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
         (SWAP, "X=2, Y=2, Z=2", {"X": "OPEN", "Y": "OPEN", "Z": "OPEN"}),
         (SWAP, "X=4, Y=2, Z=3", {"X": "OPEN", "Y": "OPEN", "Z": "FREE"}),
         (TOP, "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
+        # measured, seed 909092727448: rows are gathered, and a batch of matrices is not
+        (SOLVED.format("8@X,3", "3,3"), "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
+        (SOLVED.format("4@X,8,3", "4@X,3,3"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
         # measured, seed 11000100 of agree --communication: a permute and an all-reduce over the idle axis
         (RENUMBERED, "X=2, Y=2", {"X": "OPEN", "Y": "OPEN"}),
         (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),
