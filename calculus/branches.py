@@ -139,8 +139,8 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     _same_writes(decides, (condition, inside), "the while condition")
     types = leave(checker, equation, afters, "the while loop")
     inner = (
-        Inner(condition, None, "while condition", every=True),
-        Inner(inside, None, "while", every=True, offset=counts[0]),
+        Inner(condition, None, "while condition", without=range(counts[0], held), until=condition),
+        Inner(inside, None, "while", (held, len(carry)), offset=counts[0], until=condition),
     )
     return Typing(types), inner, False  # type: ignore[arg-type]
 

@@ -40,7 +40,8 @@ class Inner(NamedTuple):
     """A body inside an equation. times: how often it runs, `None` where the data decide. label: what the reader calls
     it. carry: for a loop, the first operand that is a carry, and the number of carries. maybe: it may not run at all,
     or do with less. every: all its results count as used. offset: the first of the equation's operands that is an input
-    of it."""
+    of it. without: the operands after it that are none, where others stand between. until: for a while loop, its
+    condition, of the body and of itself."""
 
     body: Checked
     times: int | None
@@ -49,13 +50,17 @@ class Inner(NamedTuple):
     maybe: bool = False
     every: bool = False
     offset: int = 0
+    without: range = range(0)
+    until: Checked | None = None
 
     def operand(self, position: int, count: int) -> int:
         """Which of the equation's `count` operands the body's input at a position is (constants first); below
         `offset` for a constant that the body carries along."""
         program = self.body.program
-        held = len(program.constants) if count - self.offset == len(program.inputs) else 0
-        return position - held + self.offset
+        given = count - self.offset - len(self.without)
+        held = len(program.constants) if given == len(program.inputs) else 0
+        place = position - held + self.offset
+        return place + len(self.without) if place >= self.without.start else place
 
 
 class Effect(NamedTuple):
@@ -339,13 +344,18 @@ class Pricing:
 def wanted_of(
     pricing: Pricing, inner: Inner, inputs: Sequence[Atom], binders: Sequence[str], needed: AbstractSet[Atom]
 ) -> frozenset[int]:
-    """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them."""
-    if inner.every:
+    """The results of a body that are used: those whose binders are, and, in a loop, the carries that feed them, or that
+    decide whether there is another iteration: what that decides is not theirs alone, whatever it is computed from."""
+    if inner.every or inner.until is inner.body:
         return frozenset(range(len(inner.body.program.outputs)))
     wanted = frozenset(index for index, name in enumerate(binders) if name in needed)
     if inner.carry is None:
         return wanted
     first, count = inner.carry
+    if inner.until is not None:
+        names = len(inner.until.program.constants) + len(inner.until.program.inputs)
+        asked = (position - names + count for position in pricing.live(inner.until, frozenset((0,))).reads)
+        wanted |= {index for index in asked if index >= 0}  # carries stand last
     for _ in range(MOST_USES):
         reads = pricing.live(inner.body, wanted).reads
         carried = (inner.operand(position, len(inputs)) - first for position in reads)

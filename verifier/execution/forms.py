@@ -146,7 +146,7 @@ def _while(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame
     counts = [integer(step.equation.parameters[name], name) for name in ("cond_nconsts", "body_nconsts")]
     first, second = operands[: counts[0]], operands[counts[0] : sum(counts)]
     carry = list(operands[sum(counts) :])
-    every = frozenset(range(len(body.body.program.outputs)))
+    used = inside(machine, step, body, frame)
     going = machine.partings.present(frame.grid.count)
     for iteration in range(MOST_ITERATIONS):
         given = given_to(condition, [*first, *carry])
@@ -158,8 +158,11 @@ def _while(machine: Machine, step: Step, operands: Sequence[Value], frame: Frame
         if len({*going}) > 1 and any(isinstance(value, Cell) for value in operands):
             raise CannotRun("devices that decide differently write cells")
         with machine.partings.entering(going, f"iteration {iteration} of the loop"):
-            after = machine.run(body.body, frame.scope, given_to(body, [*second, *carry]), every)
-        carry = [_chosen([old, new], [int(go) for go in going]) for old, new in zip(carry, after, strict=True)]
+            after = machine.run(body.body, frame.scope, given_to(body, [*second, *carry]), used)
+        carry = [
+            _chosen([old, new], [int(go) for go in going]) if number in used else old
+            for number, (old, new) in enumerate(zip(carry, after, strict=True))
+        ]
     raise CannotRun(f"{ENDLESS} after {MOST_ITERATIONS} iterations")
 
 

@@ -57,7 +57,7 @@ class Waiting:
                 return False
             if is_loop(inner):
                 return body.only_added(found, call, inner) and not any(
-                    inner.carry is None and _decides(outer, above, call, index) for index in body.ends(found)
+                    inner.until is not None and _decides(outer, above, call, index) for index in body.ends(found)
                 )
             outputs = checked.program.outputs
             pairs = zip(call.binders, outputs, strict=False)

@@ -9,9 +9,11 @@ import pytest
 
 import calculus.communication
 import calculus.implied
+import verifier.execution.forms
 from calculus.communication import Collective
 from calculus.primitives import TABLE
 from grammar.meshes import parse_meshes
+from verifier.execution.machine import ENDLESS
 from verifier.execution.texts import Ran, run_text
 
 REDUCED = """{ lambda ; a:f32[4,2]{U:X}. let
@@ -158,6 +160,24 @@ def test_devices_that_wait_for_others_which_never_come(body: str, waits: str) ->
     those that decide alike meet."""
     assert waits in messages(MAPPED.replace("BODY", body.replace("AXIS", "X")), "X=2,Y=2")
     assert ran(MAPPED.replace("BODY", body.replace("AXIS", "Y")), "X=2,Y=2").verdict == "equal"
+
+
+@pytest.mark.parametrize(("step", "ends"), [("1", True), ("0", False)])
+def test_a_loop_ends_as_it_does_whatever_of_it_is_used(monkeypatch: pytest.MonkeyPatch, step: str, ends: bool) -> None:
+    """The result that is used is what the loop begins with: when it ends, a carry says that nothing uses."""
+    text = f"""{{ lambda ; a:f32[2]. let
+    _:i32[] b:f32[2] = while[
+      body_jaxpr={{ lambda ; c:i32[] d:f32[2]. let e:i32[] = add c {step}:i32[] in (e, d) }}
+      body_nconsts=0
+      cond_jaxpr={{ lambda ; f:i32[] g:f32[2]. let h:bool[] = lt f 3:i32[] in (h,) }}
+      cond_nconsts=0
+    ] 0:i32[] a
+  in (b,) }}"""
+    monkeypatch.setattr(verifier.execution.forms, "MOST_ITERATIONS", 20)
+    found = ran(text)
+    assert found.outcome is not None
+    assert found.verdict == ("equal" if ends else "not run")
+    assert any(ENDLESS in one.message for one in found.outcome.problems) is not ends
 
 
 @pytest.mark.parametrize("body", [CHOICE, BOTH, SUMS, ASKS])
