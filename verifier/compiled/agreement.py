@@ -193,7 +193,7 @@ def compared(name: str, target: Target, mesh: Any, traced: Any) -> Compared:
     with _theirs():
         compiled = compile_(traced, target, mesh, quick=True)
     try:
-        moved = {stage: read(text, sizes) for stage, text in compiled.texts.items()}
+        moved = {stage: read(text, sizes, early=stage == PARTITIONED) for stage, text in compiled.texts.items()}
     except BadModule as error:
         raise NotCompiled(f"what XLA wrote is not understood: {error}") from error
     stages = {stage: matched(said, those, sizes, stage) for stage, those in moved.items()}

@@ -107,13 +107,16 @@ class Computation:
         return {one.name: one for one in self.instructions}
 
     @functools.cached_property
+    def kept(self) -> frozenset[str]:
+        """The names of the instructions that are there for what they do."""
+        return frozenset(
+            one.name for one in self.instructions if one.operation in _EFFECTS or (one.shape == "()" and one.called)
+        )
+
+    @functools.cached_property
     def alive(self) -> frozenset[str]:
         """The names of the instructions that the result needs, or that are there for what they do."""
-        waiting = [
-            one
-            for one in self.instructions
-            if one.root or one.operation in _EFFECTS or (one.shape == "()" and one.called)  # there for what it does
-        ]
+        waiting = [one for one in self.instructions if one.root or one.name in self.kept]
         found = {one.name for one in waiting}
         for one in waiting:  # grows while it is read
             for operand in one.operands:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from verifier.compiled.groups import group
+from verifier.compiled.liveness import ALL, Liveness
 from verifier.compiled.module import BadModule, Computation, Frame, Instruction, Module, Shape
 
 KINDS: Final = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute",
@@ -85,16 +87,18 @@ class _Around(NamedTuple):
     outer: _Around | None
 
 
-def read(text: str, mesh: Mapping[str, int]) -> list[Moved]:
+def read(text: str, mesh: Mapping[str, int], early: bool = False) -> list[Moved]:
     """The collectives of a module's text, in its order, those aside whose results nothing uses. mesh: the axes of the
-    devices with their sizes, major first.
+    devices with their sizes, major first. early: it is not compiled to its end; what a loop carries for itself alone is
+    removed later, and left aside too.
 
     Raises `BadModule`.
     """
     module = Module(text)
     found: list[Moved] = []
     channels: set[str] = set()
-    for one, channel in _walk(module, module.computations[module.entry], mesh, (), None, False):
+    liveness = Liveness(module) if early else None
+    for one, channel in _walk(module, module.computations[module.entry], mesh, (), None, False, liveness):
         if channel not in channels:
             found.append(one)
         channels |= {channel} if channel else set()
@@ -103,12 +107,14 @@ def read(text: str, mesh: Mapping[str, int]) -> list[Moved]:
 
 def _walk(
     module: Module, computation: Computation, mesh: Mapping[str, int], loops: tuple[int | None, ...],
-    around: _Around | None, maybe: bool,
+    around: _Around | None, maybe: bool, liveness: Liveness | None, wanted: AbstractSet[int] = ALL,
 ) -> Iterator[tuple[Moved, str]]:  # fmt: skip
     """The collectives of a computation; with the channel of one that goes on inside several fusions, each part of it
     with its own, which are one collective."""
+    needed = None if liveness is None else liveness.of(computation, wanted)
+    alive = computation.alive if needed is None else needed.names
     for one in computation.instructions:
-        if one.name not in computation.alive:
+        if one.name not in alive:
             continue
         kind, started = _kind(one.operation)
         if kind:
@@ -127,7 +133,9 @@ def _walk(
             if called is None:
                 raise BadModule(f"{one.name} calls {name}, which is not there")
             within = _Around(one, computation, around)
-            yield from _walk(module, called, mesh, inner, within, maybe or one.operation == "conditional")
+            carried = ALL if needed is None or name == condition else needed.parts.get(one.name, ALL)
+            perhaps = maybe or one.operation == "conditional"
+            yield from _walk(module, called, mesh, inner, within, perhaps, liveness, carried)
 
 
 def _kind(operation: str) -> tuple[str, bool]:

@@ -120,4 +120,4 @@ def both_sides(
     said = derived(traced)
     compiled = compile_(traced, CPUS, on, quick=True)
     text = compiled.texts.get(PARTITIONED, "")
-    return guarantees(examined), said, [] if not text else read(text, sizes), sizes
+    return guarantees(examined), said, [] if not text else read(text, sizes, early=True), sizes

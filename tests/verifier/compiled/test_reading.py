@@ -134,6 +134,63 @@ def test_what_is_gathered_for_an_operation_that_is_not_cut(dim: int, operation: 
     assert [one.uncut for one in read(text, MESH)] == [uncut]
 
 
+CARRIED = """HloModule m
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %s = f32[] add(%x, %y)
+}
+
+%body (p: (s32[], f32[4], f32[2], f32[])) -> (s32[], f32[4], f32[2], f32[]) {
+  %p = (s32[], f32[4], f32[2], f32[]) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %v = f32[4]{0} get-tuple-element(%p), index=1
+  %w = f32[2]{0} get-tuple-element(%p), index=2
+  %z = f32[] get-tuple-element(%p), index=3
+  %rv = f32[4]{0} all-reduce(%v), replica_groups={}, to_apply=%add
+  %rw = f32[2]{0} all-reduce(%w), replica_groups={}, to_apply=%add
+  %m = f32[] reduce(%rw), to_apply=%add
+  ROOT %t = (s32[], f32[4], f32[2], f32[]) tuple(%i, %rv, %rw, %m)
+}
+
+%cond (q: (s32[], f32[4], f32[2], f32[])) -> pred[] {
+  %q = (s32[], f32[4], f32[2], f32[]) parameter(0)
+  %j = f32[] get-tuple-element(%q), index=READ
+  %k = f32[] constant(5)
+  ROOT %c = pred[] compare(%j, %k), direction=LT
+}
+
+ENTRY %main (a: s32[], b: f32[1], c: f32[2], d: f32[]) -> RESULT {
+  %a = s32[] parameter(0)
+  %b = f32[1] parameter(1)
+  %gb = f32[4]{0} all-gather(%b), replica_groups={}, dimensions={0}
+  %e = f32[2] parameter(2)
+  %d = f32[] parameter(3)
+  %init = (s32[], f32[4], f32[2], f32[]) tuple(%a, %gb, %e, %d)
+  %loop = (s32[], f32[4], f32[2], f32[]) while(%init), condition=%cond, body=%body
+  ROOT %r = f32[] get-tuple-element(%loop), index=USED
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "used", "payloads"),
+    [
+        (0, 0, []),  # what nothing else reads
+        (0, 1, [16, 16]),  # what is gathered is where the loop begins
+        (0, 3, [8]),  # one carry is made from another
+        (3, 0, [8]),
+        (1, 3, [16, 16, 8]),
+    ],
+)
+def test_what_a_loop_carries_for_itself_alone(condition: int, used: int, payloads: list[int]) -> None:
+    """XLA removes it after it has partitioned; what is left when all is compiled runs."""
+    text = CARRIED.replace("READ", str(condition)).replace("USED", str(used))
+    assert [one.payload for one in read(text, MESH, early=True)] == payloads
+    assert [one.payload for one in read(text, MESH)] == [16, 16, 8]
+
+
 def test_a_condition_communicates_once_more_than_the_body() -> None:
     """Of a loop whose end the data decide, an unknown number of times."""
     asked = (
