@@ -5,8 +5,9 @@ for pieces of a sum, and every other use of them is then paid for. Measured in `
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from calculus.checking import Checker
 from calculus.loops import scan_parts
@@ -35,9 +36,9 @@ class _Places:
 
     def __init__(self) -> None:
         self.axes: set[str] = set()
-        self._known: dict[tuple[int, frozenset[int]], frozenset[int]] = {}
+        self._known: dict[tuple[int, frozenset[int]], frozenset[_Made]] = {}
 
-    def body(self, program: Program, untold: frozenset[int]) -> frozenset[int]:
+    def body(self, program: Program, untold: frozenset[int]) -> frozenset[_Made]:
         """The results of a body whose place is not told. untold: its inputs, constants first, of which it is not."""
         key = id(program), untold
         found = self._known.get(key)
@@ -46,24 +47,37 @@ class _Places:
             found = self._known[key] = self._walk(program, untold)
         return found
 
-    def _walk(self, program: Program, untold: frozenset[int]) -> frozenset[int]:
+    def _walk(self, program: Program, untold: frozenset[int]) -> frozenset[_Made]:
         names, given = (*program.constants, *program.inputs), (*program.constant_types, *program.input_types)
         types: dict[Atom, Type | None] = {names[index]: given[index] for index in untold if index < len(names)}
+        unused: set[Atom] = set()
+        reads = Counter(atom for equation in program.equations for atom in {*equation.inputs})
+        within = {atom for equation in program.equations if equation.primitive in BETWEEN for atom in equation.inputs}
+        within.update(program.outputs)
         for equation in program.equations:
             self.axes.update(_uses(equation, types))
-            made = self._made(equation, [atom in types for atom in equation.inputs])
-            types.update((equation.binders[index], equation.types[index]) for index in made)
+            for index, no_other_use in self._made(equation, [atom in types for atom in equation.inputs]):
+                name = equation.binders[index]
+                if no_other_use and reads[name] == 1 and name not in within:
+                    continue  # it lies where its one use is, and nothing else is paid for
+                if no_other_use and not reads[name]:
+                    unused.add(name)
+                types[name] = equation.types[index]
             types.pop("_", None)
-        return frozenset(index for index, atom in enumerate(program.outputs) if atom in types)
+        return frozenset(
+            _Made(index, atom in unused and program.outputs.count(atom) == 1)
+            for index, atom in enumerate(program.outputs)
+            if atom in types
+        )
 
-    def _made(self, equation: Equation, untold: Sequence[bool]) -> Iterable[int]:
+    def _made(self, equation: Equation, untold: Sequence[bool]) -> Iterable[_Made]:
         """The results of an equation whose place is not told; of a loop or a choice that is none's."""
         every = range(len(equation.binders))
         if equation.primitive in UNTOLD:
-            return every
+            return [_Made(index, True) for index in every]
         if equation.primitive not in BETWEEN:
             return ()
-        found: set[int] = set()
+        found: set[_Made] = set()
         for name, inner in bodies(equation.parameters):
             count = len(inner.constants) + len(inner.inputs)
             first, carried = _carries(equation, name)
@@ -75,7 +89,16 @@ class _Places:
                 or (0 <= index + shift < len(untold) and untold[index + shift])
             )
             found |= self.body(inner, frozenset(at))
-        return every if equation.primitive in _CHOICES else [index for index in found if index in every]
+        if equation.primitive in _CHOICES:
+            return [_Made(index, False) for index in every]
+        return [one for one in found if one.at in every]
+
+
+class _Made(NamedTuple):
+    """A result whose place is not told, and whether nothing reads it where it is made."""
+
+    at: int
+    no_other_use: bool
 
 
 _CHOICES: Final = frozenset({"scan", "while", "cond"})
