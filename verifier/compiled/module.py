@@ -23,7 +23,6 @@ BITS: Final[Mapping[str, int]] = {
     "f8e8m0fnu": 8, "token": 0,
 }  # fmt: skip
 
-_WHOLE: Final = frozenset({"s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64"})
 _LINE: Final = re.compile(r"^\s+(ROOT )?%?([\w.\-]+) = (.+?) ([a-z][\w\-]*)\((.*)$")
 _SHAPE: Final = re.compile(r"\b([a-z]\w*)\[([\d,<=]*)\]")
 _EFFECTS: Final = frozenset({"custom-call", "infeed", "outfeed", "send", "send-done", "recv", "recv-done", "while"})
@@ -187,46 +186,6 @@ class Module:
                 found.append((files.get(int(place["file_name_id"]), ""), int(place["line"])))
             number = min(int(frame.get("parent_frame_id", 0)) - 1, number - 1)  # 1 is written for a frame without one
         return tuple(found)
-
-    def trips(self, loop: Instruction) -> int | None:
-        """How often the body of a loop runs, where the text says it; else what a condition that counts from 0 compares
-        with; `None` where the data decide."""
-        known = re.search(r'"?known_trip_count"?:\{"n":"(\d+)"\}', loop.text)
-        if known is not None:
-            return int(known[1])
-        condition = self.computations.get(loop.said("condition"))
-        if condition is None:
-            return None
-        return self._bound(condition)
-
-    def _bound(self, condition: Computation) -> int | None:
-        """What a counter is compared with: the condition is `i < n`, i a whole number that is carried, n a constant."""
-        root = next((one for one in condition.instructions if one.root), None)
-        if root is None or root.operation != "compare" or "direction=LT" not in root.text or len(root.operands) != 2:
-            return None
-        counter, limit = (self._copied(condition, name) for name in root.operands)
-        if not self._whole(condition, counter):
-            return None
-        made = condition.by_name.get(limit)
-        found = None if made is None or made.operation != "constant" else re.match(r"(\d+)\)", made.text)
-        return None if found is None else int(found[1])
-
-    @staticmethod
-    def _copied(computation: Computation, name: str) -> str:
-        """The name of what a value is a copy of."""
-        while (found := computation.by_name.get(name)) is not None and found.operation == "copy":
-            name = found.operands[0]
-        return name
-
-    @staticmethod
-    def _whole(computation: Computation, name: str) -> bool:
-        """Whether a value is a whole number that a computation is given; `name#1` is a part of a tuple."""
-        base, _, index = name.partition("#")
-        made = computation.by_name.get(base)
-        if made is None or made.operation not in ("parameter", "get-tuple-element"):
-            return False
-        shape = made.shapes[int(index or 0) :][:1]
-        return bool(shape) and shape[0].dtype in _WHOLE
 
     def walk(self) -> Iterator[Instruction]:
         """Every instruction."""

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from verifier.compiled.counting import Around, trips
 from verifier.compiled.groups import group
 from verifier.compiled.liveness import ALL, Liveness
 from verifier.compiled.module import BadModule, Computation, Frame, Instruction, Module, Shape
@@ -79,14 +80,6 @@ def product(loops: tuple[int | None, ...]) -> int | None:
     return count
 
 
-class _Around(NamedTuple):
-    """What stands around a computation: the instruction that calls it, in which computation, and so on outwards."""
-
-    caller: Instruction
-    computation: Computation
-    outer: _Around | None
-
-
 def read(text: str, mesh: Mapping[str, int], early: bool = False) -> list[Moved]:
     """The collectives of a module's text, in its order, those aside whose results nothing uses. mesh: the axes of the
     devices with their sizes, major first. early: it is not compiled to its end; what a loop carries for itself alone is
@@ -107,7 +100,7 @@ def read(text: str, mesh: Mapping[str, int], early: bool = False) -> list[Moved]
 
 def _walk(
     module: Module, computation: Computation, mesh: Mapping[str, int], loops: tuple[int | None, ...],
-    around: _Around | None, maybe: bool, liveness: Liveness | None, wanted: AbstractSet[int] = ALL,
+    around: Around | None, maybe: bool, liveness: Liveness | None, wanted: AbstractSet[int] = ALL,
 ) -> Iterator[tuple[Moved, str]]:  # fmt: skip
     """The collectives of a computation; with the channel of one that goes on inside several fusions, each part of it
     with its own, which are one collective."""
@@ -124,15 +117,17 @@ def _walk(
             for index, part in enumerate(parts):
                 yield part, f"{channel[1]} {index}" if fused and channel is not None else ""
             continue
-        trips = module.trips(one) if one.operation == "while" else 1
+        rounds = trips(module, one, computation, around) if one.operation == "while" else 1
         condition = one.said("condition")
         for name in one.called:
-            times = trips + 1 if name == condition and trips is not None else trips  # it says in the end that it ends
+            times = (
+                rounds + 1 if name == condition and rounds is not None else rounds
+            )  # it says in the end that it ends
             inner = loops if times == 1 else (*loops, times)
             called = module.computations.get(name)
             if called is None:
                 raise BadModule(f"{one.name} calls {name}, which is not there")
-            within = _Around(one, computation, around)
+            within = Around(one, computation, around)
             carried = ALL if needed is None or name == condition else needed.parts.get(one.name, ALL)
             perhaps = maybe or one.operation == "conditional"
             yield from _walk(module, called, mesh, inner, within, perhaps, liveness, carried)
@@ -147,7 +142,7 @@ def _kind(operation: str) -> tuple[str, bool]:
 
 def _moved(
     module: Module, computation: Computation, one: Instruction, kind: str, started: bool, mesh: Mapping[str, int],
-    loops: tuple[int | None, ...], around: _Around | None, maybe: bool,
+    loops: tuple[int | None, ...], around: Around | None, maybe: bool,
 ) -> Iterator[Moved]:  # fmt: skip
     axes, size = group(one, mesh)
     if size == 1 or not axes:
@@ -189,7 +184,7 @@ _OUTSIDE: Final = frozenset({"custom-call", "infeed", "recv", "rng", "while", "c
 """What may bring in something else than its operands, or bring it in another time."""
 
 
-def _is_constant(computation: Computation, names: tuple[str, ...], around: _Around | None) -> bool:
+def _is_constant(computation: Computation, names: tuple[str, ...], around: Around | None) -> bool:
     """Whether these values of a computation depend on nothing that goes into the program."""
     waiting, seen = [name.partition("#")[0] for name in names], set[str]()
     outside: list[str] = []
@@ -261,9 +256,9 @@ def _payload(one: Instruction, kind: str, started: bool, size: int) -> tuple[Sha
     return shapes
 
 
-def _cut(module: Module, computation: Computation, one: Instruction, around: _Around | None, part: int | None) -> bool:
+def _cut(module: Module, computation: Computation, one: Instruction, around: Around | None, part: int | None) -> bool:
     """Whether a block is cut out of a value, or of one part of it, that is only handed on before."""
-    waiting: list[tuple[Computation, Instruction, _Around | None]] = [(computation, one, around)]
+    waiting: list[tuple[Computation, Instruction, Around | None]] = [(computation, one, around)]
     seen = {id(one)}
     for inside, value, outside in waiting:  # grows while it is read
         if len(waiting) > _FAR:

@@ -39,7 +39,10 @@ StackFrames
   %i = s32[] get-tuple-element(%p), index=0
   %v = f32[4]{0} get-tuple-element(%p), index=1
   %r = f32[4]{0} all-reduce(%v), channel_id=1, replica_groups=[2,2]<=[2,2]T(1,0), to_apply=%add, metadata=INNER
-  ROOT %t = (s32[], f32[4]) tuple(%i, %r)
+  %by.0 = s32[] constant(1)
+  %by = s32[] copy(%by.0)
+  %up = s32[] add(%i, %by)
+  ROOT %t = (s32[], f32[4]) tuple(%up, %r)
 }
 
 %cond (p.1: (s32[], f32[4])) -> pred[] {
@@ -61,6 +64,8 @@ ENTRY %main (a: (f32[2], f32[4], f32[8])) -> f32[4] {
   %a = (f32[2], f32[4], f32[8]) parameter(0)
   %g = f32[4]{0} all-gather(%a#0), replica_groups=mesh['X'=2,'Y'=2] {'Y'}, dimensions={0}
   %unused = f32[4]{0} all-gather(%a#0), replica_groups=mesh['X'=2,'Y'=2] {'Y'}, dimensions={0}
+  %from = s32[] constant(0)
+  %init = (s32[], f32[4]) tuple(%from, %a#1)
   %w = (s32[], f32[4]) while(%init), condition=%cond, body=%body
   %pair = (f32[4], f32[8]) all-reduce(%a#1, %a#2), replica_groups={}, to_apply=%add
   %one = f32[4]{0} get-tuple-element(%pair), index=0
@@ -211,6 +216,28 @@ def test_a_loop_whose_end_is_not_written_runs_an_unknown_number_of_times() -> No
     known = odd.replace("body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"7"}}')
     assert [one.times for one in read(known, MESH) if one.loops] == [7]
     assert [one.loops for one in read(known.replace('"7"', '"1"'), MESH) if one.place] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "times"),
+    [
+        ("%from = s32[] constant(0)", "%from = s32[] constant(3)", 2),
+        ("%from = s32[] constant(0)", "%from = s32[] constant(-1)", 6),
+        ("%from = s32[] constant(0)", "%from = s32[] constant(7)", 0),
+        ("%by.0 = s32[] constant(1)", "%by.0 = s32[] constant(2)", 3),  # 0, 2, 4
+        ("%by.0 = s32[] constant(1)", "%by.0 = s32[] constant(5)", 1),
+        ("%by.0 = s32[] constant(1)", "%by.0 = s32[] constant(-1)", None),
+        ("%up = s32[] add(%i, %by)", "%up = s32[] add(%by, %i)", 5),
+        ("%up = s32[] add(%i, %by)", "%up = s32[] add(%by, %by)", None),
+        ("%up = s32[] add(%i, %by)", "%up = s32[] multiply(%i, %by)", None),
+        ("tuple(%from, %a#1)", "tuple(%a#0, %a#1)", None),  # the data say where it starts
+    ],
+)
+def test_a_loop_that_counts(written: str, instead: str, times: int | None) -> None:
+    """From where it starts, by its step, while it is less than 5."""
+    assert MODULE.count(written) == 1
+    (found,) = (one for one in read(MODULE.replace(written, instead), MESH) if one.place.endswith("dot_general"))
+    assert found.times == times
 
 
 @pytest.mark.parametrize(
