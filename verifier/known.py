@@ -27,7 +27,7 @@ WATCHED: Final[Mapping[str, str]] = {
     "conv_general_dilated": "S",
     "div": "U",
     "mul": "U",
-    "reshard": "U",
+    "reshard": "RU",
     "reshape": "U",
     "shard_map": "U",
     "stack": "U",

@@ -75,11 +75,11 @@ class Pattern:
     `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), one that the body of
     a while loop has a name for and does not change (`read`), the `target`, or the results as `jax` or as `we` type
     them; states are letters as types print them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last
-    three). beside: such conditions that hold
-    together along another axis. dies: of what goes wrong on devices, whether that ends the process. derivative: whether
+    three). beside: such conditions that hold together along another axis. dies: of what goes wrong on devices, whether
+    that ends the process. derivative: whether
     not the call goes wrong, but its derivative, and then an axis of one device is none beside. parameters: of the call,
     each with a regular expression that is found in what it says. stretched: whether an operand that is pending has
-    another shape than the result.
+    another shape than the result. unlike: whether the two axes, along which and beside, are of unlike sizes.
     """
 
     primitives: frozenset[str] | None = None
@@ -94,6 +94,7 @@ class Pattern:
     derivative: bool = False
     parameters: tuple[tuple[str, re.Pattern[str]], ...] = ()
     stretched: bool = False
+    unlike: bool = False
 
     def fits(self, difference: Difference, ran: str | None = None) -> bool:
         """Whether a difference is of this pattern. ran: how a cell that both type alike ran; then `says` means that."""
@@ -127,7 +128,14 @@ class Pattern:
         others = [name for name in mesh.by_name if not self.derivative or mesh.size((name,)) != 1]
         return any(
             _holds(self.along, difference, axis)
-            and (not self.beside or any(_holds(self.beside, difference, other) for other in others if other != axis))
+            and (
+                not self.beside
+                or any(
+                    _holds(self.beside, difference, other)
+                    for other in others
+                    if other != axis and not (self.unlike and mesh.size((axis,)) == mesh.size((other,)))
+                )
+            )
             for axis in mesh.by_name
         )
 
@@ -272,7 +280,7 @@ def letter(type: Type, axis: str) -> str:
 def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
     """A pattern of cells, of an entry of which `sides` may accept. Raises `BadLedger`, like those below."""
     known = {"primitives", "mode", "accepts", "says", "codes", "target", "along", "beside"}
-    known |= {"dies", "derivative", "parameters", "stretched"}
+    known |= {"dies", "derivative", "parameters", "stretched", "unlike"}
     if not cells.keys() <= known:
         raise BadLedger(f"entry {number}: cells have no {', '.join(sorted(cells.keys() - known))}")
     accepts = frozenset(cells.get("accepts", sides))
@@ -292,6 +300,7 @@ def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Patt
         bool(cells.get("derivative")),
         tuple((name, re.compile(asked)) for name, asked in cells.get("parameters", {}).items()),
         bool(cells.get("stretched")),
+        bool(cells.get("unlike")),
     )
 
 
