@@ -79,7 +79,8 @@ class Pattern:
     that ends the process. derivative: whether
     not the call goes wrong, but its derivative, and then an axis of one device is none beside. parameters: of the call,
     each with a regular expression that is found in what it says. stretched: whether an operand that is pending has
-    another shape than the result. unlike: whether the two axes, along which and beside, are of unlike sizes.
+    another shape than the result. unlike: whether the two axes, along which and beside, are of unlike sizes, neither of
+    them 1.
     """
 
     primitives: frozenset[str] | None = None
@@ -133,11 +134,16 @@ class Pattern:
                 or any(
                     _holds(self.beside, difference, other)
                     for other in others
-                    if other != axis and not (self.unlike and mesh.size((axis,)) == mesh.size((other,)))
+                    if other != axis and (not self.unlike or _unlike(mesh.size((axis,)), mesh.size((other,))))
                 )
             )
             for axis in mesh.by_name
         )
+
+
+def _unlike(one: int | None, other: int | None) -> bool:
+    """Whether two axes have several devices each, and not as many; what is not known may be so."""
+    return one != other and 1 not in (one, other)
 
 
 def _stretched(difference: Difference) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from grammar.meshes import parse_meshes
 from verifier import known, ledger
 from verifier.cli import main
 from verifier.report import Report
@@ -135,3 +136,41 @@ def test_the_command_says_it_and_succeeds(tmp_path: Path) -> None:
         assert "entry 61 of the ledger" in run.stdout
     run = CliRunner().invoke(main, ["check", str(file), "--mesh", "X=2,Y=2", "--json"])
     assert [one["entry"] for one in json.loads(run.stdout)[0]["goes_wrong_in_jax"]] == [61, 74]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "found"),
+    [("X=4,Y=2", [(147, False), (147, True)]), ("X=2,Y=2", []), ("X=4,Y=1", [])],
+)
+def test_a_dim_cut_on_two_axes_that_becomes_pieces(mesh: str, found: list[tuple[int, bool]]) -> None:
+    """JAX 0.12.0.1 reads back [0,1,0,0,2,3,0,22] on X=4 and Y=2, where [0,1,2,3,4,5,6,7] is right: of the move, and of
+    the gradient of its transpose. On axes of one size, or of one device, it is right."""
+    text = """{ lambda ; a:f32[8@(X,Y)] b:f32[8]{R:(X,Y)} c:f32[8@X,2@Y]. let
+        d:f32[8]{U:(X,Y)} = reshard a
+        e:f32[8@(X,Y)] = reshard b
+        f:f32[8,2]{U:(X,Y)} = reshard c
+      in (d, e, f) }"""
+    told = check_text(text, parse_meshes(mesh), "a.jaxpr").known
+    assert [(one["entry"], one["in_derivative"]) for one in told] == found
+
+
+@pytest.mark.parametrize(
+    ("held", "given", "count", "next", "found"),
+    [("c:f32[2]{U:X} ", "a ", 1, "add e c", [144]), ("", "", 0, "add e e", [])],
+)
+def test_what_a_while_loop_reads_and_does_not_change(
+    held: str, given: str, count: int, next: str, found: list[int]
+) -> None:
+    """What it carries itself is right in JAX."""
+    text = f"""{{ lambda ; a:f32[2]{{U:X}}. let
+        _:i32[] b:f32[2]{{U:X}} = while[
+          body_jaxpr={{ lambda ; {held}d:i32[] e:f32[2]{{U:X}}. let
+              f:i32[] = add d 1:i32[]
+              g:f32[2]{{U:X}} = {next}
+            in (f, g) }}
+          body_nconsts={count}
+          cond_jaxpr={{ lambda ; h:i32[] i:f32[2]{{U:X}}. let j:bool[] = lt h 2:i32[] in (j,) }}
+          cond_nconsts=0
+        ] {given}0:i32[] a
+      in (b,) }}"""
+    assert [one["entry"] for one in check_text(text, parse_meshes("X=2"), "a.jaxpr").known] == found
