@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from calculus.checking import Checker
 from calculus.collectives import COLLECTIVES
 from calculus.communication import AT_MOST, EXACT
+from calculus.copied import typed_names
 from calculus.effects import Charge
 from calculus.meshes import Axis, AxisMode, Mesh
 from calculus.programs import Atom, Equation, Literal, Program
@@ -54,6 +55,9 @@ a whole operation`, proofs/compiled.md). Collectives that a program writes out d
 
 MATRICES: Final = frozenset({"triangular_solve"})
 """Likewise what works on whole matrices, where a matrix is cut; along the dims before those it is cut."""
+
+SCATTERS: Final = frozenset({"scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"})
+"""Likewise what is put in places, where its rows are cut and neither the array nor the places are."""
 
 
 def guarantees(examined: Examined) -> list[Answer]:
@@ -138,7 +142,7 @@ def _axes(checker: Checker) -> list[Axis]:
 def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
     """The equations that are not cut, with the axes that their operands are cut along."""
     for program, _ in checker.walked():
-        if program.uses(WHOLE | MATRICES):
+        if program.uses(WHOLE | MATRICES | SCATTERS):
             for equation in program.equations:
                 if equation.primitive in WHOLE:
                     axes = (axis for type in _operands(program, equation) for axis in _along(type))
@@ -146,6 +150,10 @@ def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
                 elif equation.primitive in MATRICES:
                     arrays = [type for type in _operands(program, equation) if isinstance(type, ArrayType)]
                     yield equation.primitive, frozenset(axis for one in arrays for dim in one.axes[-2:] for axis in dim)
+                elif equation.primitive in SCATTERS:
+                    types = typed_names(program)
+                    array, places, rows = ({*_along(types.get(str(atom)))} for atom in equation.inputs[:3])
+                    yield equation.primitive, frozenset(rows - array - places)
 
 
 def _operands(program: Program, equation: Equation) -> Iterator[Type | None]:

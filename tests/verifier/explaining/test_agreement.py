@@ -70,6 +70,14 @@ SOLVED = (
     "{{ lambda ; a:f32[{1}] b:f32[{0}]. let\n    r:f32[{0}] = triangular_solve[\n      conjugate_a=False "
     "left_side=False lower=True transpose_a=False unit_diagonal=True\n    ] a b\n  in (r,) }}"
 )
+SCATTERED = (
+    "{{ lambda ; a:f32[{0}] b:i32[{1}] c:f32[{2}]. let\n    r:f32[4@X,8] = scatter-add[\n"
+    "      dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(1,), "
+    "scatter_dims_to_operand_dims=(1,), operand_batching_dims=(0,), scatter_indices_batching_dims=(0,))\n"
+    "      indices_are_sorted=False\n      mode=GatherScatterMode.FILL_OR_DROP\n      unique_indices=False\n"
+    "      update_consts=()\n      update_jaxpr={{ lambda ; d:f32[] e:f32[]. let f:f32[] = add d e in (f,) }}\n"
+    "    ] a b c\n  in (r,) }}"
+)
 TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
 
 
@@ -122,6 +130,10 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
         # measured, seed 909092727448: rows are gathered, and a batch of matrices is not
         (SOLVED.format("8@X,3", "3,3"), "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
         (SOLVED.format("4@X,8,3", "4@X,3,3"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
+        # measured, seed 161803485582: rows of updates are gathered, if neither the array nor the places are cut
+        (SCATTERED.format("4,8", "4,1", "4@X"), "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
+        (SCATTERED.format("4,8", "4@X,1", "4@X"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
+        (SCATTERED.format("4@X,8", "4,1", "4@X"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
         # measured, seed 11000100 of agree --communication: a permute and an all-reduce over the idle axis
         (RENUMBERED, "X=2, Y=2", {"X": "OPEN", "Y": "OPEN"}),
         (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),
