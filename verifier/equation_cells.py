@@ -6,23 +6,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from calculus.meshes import AxisMode, Mesh
-from calculus.programs import Equation, Literal
+from calculus.programs import Equation, Literal, Program
 from calculus.types import ArrayType, Type
 from verifier.cells import Call, Cell, Verdict
 from verifier.patterns import Difference
 
 
 def cell_of(
-    equation: Equation, types: Mapping[str, Type | None], mesh: Mesh, theirs: Verdict, ours: Verdict | None = None
+    equation: Equation,
+    types: Mapping[str, Type | None],
+    mesh: Mesh,
+    theirs: Verdict,
+    ours: Verdict | None = None,
+    program: Program | None = None,
 ) -> Difference:
     """An equation in its body as a cell. types: of the names of the body. ours: by default that of the types that are
-    printed."""
+    printed. program: the body."""
     operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
     given = tuple(type for type in operands if isinstance(type, ArrayType))
     asked = target(equation, types, mesh)
     call = Call(equation.primitive, "", equation, given)
     mine = ours or Verdict(tuple(type for type in equation.types if type is not None))
-    return Difference(call, mesh, Cell(given, asked), mine, theirs)
+    return Difference(call, mesh, Cell(given, asked), mine, theirs, program)
 
 
 def target(equation: Equation, types: Mapping[str, Type | None], mesh: Mesh) -> ArrayType | None:

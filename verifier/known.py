@@ -46,13 +46,14 @@ _SHOWS: Final[Mapping[str, str]] = {
 
 class Known(NamedTuple):
     """An equation that goes wrong in a release of JAX. ends: whether it ends the process. derivative: whether only its
-    derivative does."""
+    derivative does. apart: whether only where it is compiled apart from what finishes its sum, as outside of jit."""
 
     equation: Equation
     entry: Entry
     release: str
     ends: bool = False
     derivative: bool = False
+    apart: bool = False
 
     def data(self, line: int, where: str = "") -> dict[str, object]:
         """As plain data for `--json`. line: of the equation. where: the user's own line, of a function."""
@@ -66,6 +67,7 @@ class Known(NamedTuple):
             "defect": self.entry.defect,
             "ends_process": self.ends,
             "in_derivative": self.derivative,
+            "outside_of_jit": self.apart,
         }
 
     @property
@@ -73,6 +75,7 @@ class Known(NamedTuple):
         """What JAX does, and where that is written down."""
         shows = "ends its process here" if self.ends else _SHOWS[self.entry.defect]
         when = " when this is differentiated" if self.derivative and "gradient" not in shows else ""
+        when += ", outside of jit" if self.apart else ""
         return (
             f"well typed, but JAX {self.release} {shows}{when}: {self.entry.title[0].lower()}{self.entry.title[1:]} "
             f"(entry {self.entry.number} of the ledger)"
@@ -98,7 +101,8 @@ def _fitting(difference: Difference, entries: Sequence[Entry], release: str) -> 
         for entry in entries:
             fitting = [one for one in entry.foreseen if one.derivative is derivative and one.fits(difference, "")]
             if fitting:
-                yield Known(difference.call.equation, entry, release, fitting[0].dies, derivative)
+                apart = all(one.apart(difference) for one in fitting)
+                yield Known(difference.call.equation, entry, release, fitting[0].dies, derivative, apart)
                 break
 
 
@@ -155,7 +159,7 @@ def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
             except Refused:  # a move between meshes, of which no cell is
                 continue
             alike = Verdict(tuple(one for one in results if one is not None))
-            yield cell_of(equation, types, mesh, alike, alike)
+            yield cell_of(equation, types, mesh, alike, alike, program)
 
 
 def _results(equation: Equation, types: Mapping[str, Type | None], scope: Scope) -> tuple[Type | None, ...]:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from calculus.bodies import names_of
 from calculus.meshes import Mesh
-from calculus.programs import Equation, Literal
+from calculus.programs import Equation, Literal, Program, body
 from calculus.types import ArrayType, Type, same
 from verifier.cells import Call, Cell, Refusal, Verdict
+from verifier.finishing import computes, finished_alone, made_from_whole
 
 if TYPE_CHECKING:
     from verifier.backward_agreement import Comparison
@@ -22,6 +24,9 @@ ABOUT: Final = ("any", "some", "every", "read", "target", "jax", "we")
 JAX, OURS, BOTH = "jax", "ours", "both"
 """Who accepts: JAX alone, we alone, or both, each another type."""
 
+SAME_DIM: Final = "Sd"
+"""What is cut on some dim: the same one wherever a pattern says so."""
+
 
 class BadLedger(ValueError):
     """An entry that says something that no entry can say."""
@@ -29,13 +34,14 @@ class BadLedger(ValueError):
 
 @dataclass(frozen=True)
 class Difference:
-    """A cell on which the two sides differ."""
+    """A cell on which the two sides differ. program: the body that an equation stands in, where it is of one."""
 
     call: Call
     mesh: Mesh
     cell: Cell
     ours: Verdict
     theirs: Verdict
+    program: Program | None = None
 
     @property
     def modes(self) -> frozenset[str]:
@@ -72,15 +78,16 @@ class Pattern:
     of both. accepts: who accepts. says: a regular expression that is found in JAX's refusal (`class: message`). codes:
     codes of our refusal. target: whether a sharding is asked for.
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
-    `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), one that the body of
-    a while loop has a name for and does not change (`read`), the `target`, or the results as `jax` or as `we` type
-    them; states are letters as types print them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for the last
-    three). beside: such conditions that hold together along another axis. dies: of what goes wrong on devices, whether
-    that ends the process. derivative: whether
-    not the call goes wrong, but its derivative, and then an axis of one device is none beside. parameters: of the call,
-    each with a regular expression that is found in what it says. stretched: whether an operand that is pending has
-    another shape than the result. unlike: whether the two axes, along which and beside, are of unlike sizes, neither of
-    them 1.
+    `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), one that a
+    while loop has a name for, does not change, and computes with (`read`), the `target`, or the results as `jax` or
+    as `we` type them; states are letters as types print them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for
+    the last three), `S0`, `S1` where that dim is cut, and `Sd` where some dim is, the same wherever the pattern says
+    `Sd`. beside: such conditions that hold together along another axis. dies: of what goes wrong on devices, whether
+    that ends the process. derivative: whether not the call goes wrong, but its derivative, and then an axis of one
+    device is none beside. parameters: of the call, each with a regular expression that is found in what it says.
+    stretched: whether an operand that is pending has another shape than the result. unlike: whether the two axes, along
+    which and beside, are of unlike sizes, neither of them 1. folded: whether what is compiled together with the reshard
+    that finishes its sum goes right.
     """
 
     primitives: frozenset[str] | None = None
@@ -96,6 +103,7 @@ class Pattern:
     parameters: tuple[tuple[str, re.Pattern[str]], ...] = ()
     stretched: bool = False
     unlike: bool = False
+    folded: bool = False
 
     def fits(self, difference: Difference, ran: str | None = None) -> bool:
         """Whether a difference is of this pattern. ran: how a cell that both type alike ran; then `says` means that."""
@@ -122,23 +130,50 @@ class Pattern:
                 return letter
         return ""
 
+    def apart(self, difference: Difference) -> bool:
+        """Whether what fits goes wrong only where it is compiled apart from the reshard that finishes its sum: that is
+        all that uses it, or, of a derivative, all that the operand is made by and for."""
+        if not self.folded or difference.program is None:
+            return False
+        equation = difference.call.equation
+        if self.derivative:
+            return made_from_whole(difference.program, equation)
+        return all(finished_alone(difference.program, name) for name in equation.binders)
+
     def _placed(self, difference: Difference) -> bool:
-        mesh = difference.mesh
         if not self.along:
             return True
+        if not any(SAME_DIM in states for _, states in (*self.along, *self.beside)):
+            return self._at(difference, self.along, self.beside)
+        rank = max((len(type.shape) for type in _arrays(difference)), default=0)
+        return any(self._at(difference, _on(dim, self.along), _on(dim, self.beside)) for dim in range(rank))
+
+    def _at(self, difference: Difference, along: Conditions, beside: Conditions) -> bool:
+        mesh = difference.mesh
         others = [name for name in mesh.by_name if not self.derivative or mesh.size((name,)) != 1]
         return any(
-            _holds(self.along, difference, axis)
+            _holds(along, difference, axis)
             and (
-                not self.beside
+                not beside
                 or any(
-                    _holds(self.beside, difference, other)
+                    _holds(beside, difference, other)
                     for other in others
                     if other != axis and (not self.unlike or _unlike(mesh.size((axis,)), mesh.size((other,))))
                 )
             )
             for axis in mesh.by_name
         )
+
+
+def _on(dim: int, conditions: Conditions) -> Conditions:
+    """Conditions of which the dim that all mean is this one."""
+    found = f"S{dim}"
+    return tuple((what, frozenset(found if one == SAME_DIM else one for one in states)) for what, states in conditions)
+
+
+def _arrays(difference: Difference) -> list[ArrayType]:
+    types = (*difference.cell.operands, *(difference.ours.types or ()), *(difference.theirs.types or ()))
+    return [type for type in types if isinstance(type, ArrayType)]
 
 
 def _unlike(one: int | None, other: int | None) -> bool:
@@ -251,13 +286,24 @@ def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str
 
 
 def _read(difference: Difference) -> Sequence[Type]:
-    """The operands that a while loop hands to its body in each iteration as they are."""
+    """The operands that a while loop hands to its condition, or to its body, in each iteration as they are, and that it
+    computes with there."""
     equation = difference.call.equation
     before, held = (equation.parameters.get(name) for name in ("cond_nconsts", "body_nconsts"))
     if not isinstance(before, int) or not isinstance(held, int):
         return ()
-    arrays = [sum(not isinstance(atom, Literal) for atom in equation.inputs[:end]) for end in (before, before + held)]
-    return difference.cell.operands[slice(*arrays)]
+    found = []
+    operands = iter(difference.cell.operands)
+    for at, atom in enumerate(equation.inputs[: before + held]):
+        if isinstance(atom, Literal):
+            continue
+        type = next(operands, None)
+        inner = body(equation.parameters.get("cond_jaxpr" if at < before else "body_jaxpr"))
+        number = at if at < before else at - before
+        names = () if inner is None else names_of(inner, len(equation.inputs) - (held if at < before else before))
+        if type is not None and (number >= len(names) or inner is None or computes(inner, names[number])):
+            found.append(type)
+    return found
 
 
 def _letters_of(types: Iterable[Type], axis: str) -> frozenset[str]:
@@ -286,7 +332,7 @@ def letter(type: Type, axis: str) -> str:
 def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Pattern:
     """A pattern of cells, of an entry of which `sides` may accept. Raises `BadLedger`, like those below."""
     known = {"primitives", "mode", "accepts", "says", "codes", "target", "along", "beside"}
-    known |= {"dies", "derivative", "parameters", "stretched", "unlike"}
+    known |= {"dies", "derivative", "parameters", "stretched", "unlike", "folded"}
     if not cells.keys() <= known:
         raise BadLedger(f"entry {number}: cells have no {', '.join(sorted(cells.keys() - known))}")
     accepts = frozenset(cells.get("accepts", sides))
@@ -307,6 +353,7 @@ def pattern(number: int, cells: Mapping[str, Any], sides: Sequence[str]) -> Patt
         tuple((name, re.compile(asked)) for name, asked in cells.get("parameters", {}).items()),
         bool(cells.get("stretched")),
         bool(cells.get("unlike")),
+        bool(cells.get("folded")),
     )
 
 

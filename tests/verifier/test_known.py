@@ -155,6 +155,73 @@ def test_a_dim_cut_on_two_axes_that_becomes_pieces(mesh: str, found: list[tuple[
 
 
 @pytest.mark.parametrize(
+    ("equations", "outputs", "apart"),
+    [
+        ("d:f32[8]{U:(X,Y)} = reshard a e:f32[8] = reshard d", "e", True),
+        ("d:f32[8]{U:(X,Y)} = reshard a e:f32[8] = reshard d", "d, e", False),
+        ("d:f32[8]{U:(X,Y)} = reshard a e:f32[8@X]{U:Y} = reshard d", "e", False),
+        ("d:f32[8]{R:(X,Y)} = reshard b e:f32[8@(X,Y)] = reshard d", "e", True),
+        ("d:f32[8]{R:(X,Y)} = reshard b e:f32[8@(X,Y)] = reshard d", "d, e", False),
+    ],
+)
+def test_a_reshard_that_finishes_the_sum_at_once(equations: str, outputs: str, apart: bool) -> None:
+    """As measured: where both reshards are in one jit JAX is right; each by itself, or with another use, it is not."""
+    text = f"{{ lambda ; a:f32[8@(X,Y)] b:f32[8]. let {equations.replace(' e:', '; e:')} in ({outputs},) }}"
+    (one,) = check_text(text, parse_meshes("X=4,Y=2"), "a.jaxpr").known
+    assert (one["entry"], one["outside_of_jit"]) == (147, apart)
+
+
+WHILE = """{{ lambda ; a:f32[2]{{U:X}} b:f32[2]. let
+    _:i32[] c:f32[2] = while[
+      body_jaxpr={{ lambda ; {body}d:i32[] e:f32[2]. let
+          f:i32[] = add d 1:i32[]
+          {next}
+        in (f, g) }}
+      body_nconsts={bodies}
+      cond_jaxpr={{ lambda ; {condition}h:i32[] i:f32[2]. let j:bool[] = lt h 2:i32[]{asked} in (j,) }}
+      cond_nconsts={conditions}
+    ] {given}0:i32[] b
+  in (c,) }}"""
+SUM = """n:f32[2]{U:X} = add k k
+          m:f32[2] = reshard n
+          g:f32[2] = add e m"""
+RESHARD = """m:f32[2] = reshard k
+          g:f32[2] = add e m"""
+CALL = """g:f32[2] = jit[
+            jaxpr={ lambda ; k:f32[2]{U:X} e:f32[2]. let
+                m:f32[2] = reshard k
+                g:f32[2] = add e m
+              in (g,) }
+            name=f
+          ] k e"""
+ASKED = "; l:f32[2]{U:X} = add k k; m:f32[2] = reshard l"
+
+
+@pytest.mark.parametrize(
+    ("body", "next", "condition", "asked", "found"),
+    [
+        (True, SUM, False, "", [144]),
+        (True, RESHARD, False, "", []),
+        (True, CALL, False, "", []),
+        (True, CALL.replace("m:f32[2] = reshard k", "n:f32[2]{U:X} = add k k; m:f32[2] = reshard n"), False, "", [144]),
+        (False, "g:f32[2] = add e e", True, ASKED, [144]),
+        (False, "g:f32[2] = add e e", True, "; l:f32[2] = reshard k", []),
+    ],
+)
+def test_what_a_while_loop_reads_and_only_moves(
+    body: bool, next: str, condition: bool, asked: str, found: list[int]
+) -> None:
+    """As measured: what a body, or a condition, does nothing with but reshard it is right in JAX."""
+    text = WHILE.format(
+        body="k:f32[2]{U:X} " * body, bodies=int(body), next=next, given="a ",
+        condition="k:f32[2]{U:X} " * condition, conditions=int(condition), asked=asked,
+    )  # fmt: skip
+    report = check_text(text, parse_meshes("X=2"), "a.jaxpr")
+    assert report.verdict == "ok", report.refusals
+    assert [one["entry"] for one in report.known] == found
+
+
+@pytest.mark.parametrize(
     ("held", "given", "count", "next", "found"),
     [("c:f32[2]{U:X} ", "a ", 1, "add e c", [144]), ("", "", 0, "add e e", [])],
 )
