@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from calculus.checking import Checker, Scope
 from calculus.copied import Copied, Item, assembled, flat
 from calculus.meshes import AxisMode, Mesh
-from calculus.pieces import Made, Piece, Steps, about
+from calculus.pieces import Made, Piece, Steps, Unmade, about
 from calculus.primitives import TABLE
 from calculus.programs import (
     NO_PARAMETERS,
@@ -55,7 +55,7 @@ class Workbench:
         self.checker = checker
         self.derived: dict[Hashable, object] = {}
         memory = checker.scope.memory
-        self.pieces = dict(memory.pieces) if memory.lasts else {}
+        self.pieces: dict[Hashable, Piece | Unmade] = {**memory.pieces} if memory.lasts else {}
         self.assumed: set[str] = set()
         self._keep: list[object] = []
 
@@ -71,9 +71,18 @@ class Workbench:
         """Keep what an equation, or a run, has contributed, unless one value is there in two places: then what came of
         it does not tell which of the two is meant. memory: where it is kept for other programs too."""
         if len(set(names)) == len(names) or _once_each([name for name in names if isinstance(name, str)]):
-            piece = self.pieces[key] = Piece.of(names, made, results, kinds)
-            if memory is not None and piece.lasting:
-                memory.pieces[key] = piece
+            self.pieces[key] = Unmade(names, made, results, kinds)
+            if memory is not None:
+                piece = self.piece(key)
+                if piece is not None and piece.lasting:
+                    memory.pieces[key] = piece
+
+    def piece(self, key: Hashable) -> Piece | None:
+        """What was kept under a key, if anything was."""
+        found = self.pieces.get(key)
+        if isinstance(found, Unmade):
+            found = self.pieces[key] = Piece.of(*found)
+        return found
 
     def once(self, what: str, program: Program, key: Hashable, make: Callable[[], T]) -> T:
         """What is made of a body, made once. Bodies are told apart by identity, so they are kept."""

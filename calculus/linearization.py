@@ -105,7 +105,7 @@ class Linearizer:
         here = [one for one, _, _ in given]
         here += [one for _, one, _ in given if one is not None]
         names = [run.binders[place] for place in run.shape.results]
-        piece = self.bench.pieces.get(key)
+        piece = self.bench.piece(key)
         if piece is None:
             made: list[Made] = []
             trusted = self.bench.trusted
@@ -122,7 +122,7 @@ class Linearizer:
 
     def _each(self, equations: Sequence[Equation], values: _Values, made: list[Made] | None = None) -> None:
         """Equations one by one. made: to be told what each contributes."""
-        value, pieces, known, linear = values.__getitem__, self.bench.pieces, self.known, self.linear
+        value, kept, known, linear = values.__getitem__, self.bench.piece, self.known, self.linear
         memory = self.scope.memory
         for equation in equations:
             if "_" in equation.inputs:
@@ -137,7 +137,7 @@ class Linearizer:
                 "linear", memory, equation.primitive, equation.parameters, equation.types,
                 *[kind for _, _, kind in given],
             )  # fmt: skip
-            piece = pieces.get(key)
+            piece = kept(key)
             line = equation.line
             before = len(known.items), len(linear.items)
             if piece is None:
@@ -167,7 +167,7 @@ class Linearizer:
             "linear", self.scope.memory, equation.primitive, equation.parameters, equation.types,
             *[self._value(*pair)[2] for pair in zip(primals, tangents, strict=True)],
         )  # fmt: skip
-        piece = self.bench.pieces.get(key)
+        piece = self.bench.piece(key)
         if piece is None:
             return self._pushed(equation, primals, tangents, key)
         here = [*primals, *[atom for atom in tangents if atom is not None], *piece.held]

@@ -206,3 +206,12 @@ class Piece(NamedTuple):
             held, Steps.of([(one.line, one.known) for one in made], places, first),
             Steps.of([(one.line, one.linear) for one in made], places, first + len(bound[0])), found, kinds,
         )  # fmt: skip
+
+
+class Unmade(NamedTuple):
+    """What a piece is made of (`Piece.of`), where nothing like it has been met a second time yet: most is met once."""
+
+    names: Sequence[Atom]
+    made: Sequence[Made]
+    results: Sequence[Atom | None]
+    kinds: tuple[Any, ...] = ()

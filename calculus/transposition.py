@@ -18,7 +18,7 @@ from calculus.checking import Scope
 from calculus.cotangents import cotangent
 from calculus.evaluation import Evaluation, Use, met, named
 from calculus.linearization import differentiable
-from calculus.pieces import Made, Piece, about
+from calculus.pieces import Made, Unmade, about
 from calculus.primitives import TABLE
 from calculus.primitives.declaration import Primitive
 from calculus.programs import Atom, Equation, Literal, Program, Variable
@@ -121,7 +121,7 @@ class Transposer:
             *[builder.types.get(ct, ct) for ct in (*cts, *before)],  # type: ignore[arg-type]
             *(map(names.index, came) if twice else ()),
         )  # fmt: skip
-        piece = self.bench.pieces.get(key)
+        piece = self.bench.piece(key)
         if piece is None:
             cotangents.update((run.binders[place], ct) for place, ct in zip(shape.results, cts, strict=True) if ct)
             made: list[Made] = []
@@ -129,7 +129,7 @@ class Transposer:
                 done = len(builder.items)
                 self._one(equation, kinds)
                 made.append(Made(equation.line, builder.since(done)))
-            self.bench.pieces[key] = Piece.of(names, made, [cotangents.get(atom) for atom in run.externals])
+            self.bench.pieces[key] = Unmade(names, made, [cotangents.get(atom) for atom in run.externals])
             return
         here = [*names, *piece.held]
         builder.lay(piece.known, here, run.line_from_the_end)
@@ -159,7 +159,7 @@ class Transposer:
             *map(kinds.__getitem__, inputs), *[types.get(ct, ct) for ct in cts],  # type: ignore[arg-type]
         )  # fmt: skip
         builder.line = line
-        piece = self.bench.pieces.get(key)
+        piece = self.bench.piece(key)
         if piece is None:
             try:
                 self.pull(equation, cts, key)

@@ -14,7 +14,7 @@ from calculus.equivalence import difference
 from calculus.gradients import gradient, vjp
 from calculus.linearization import differentiable
 from calculus.naming import tidy
-from calculus.pieces import Piece
+from calculus.pieces import Piece, Unmade
 from calculus.programs import Program, body
 from calculus.refusals import Refused
 from calculus.types import ArrayType
@@ -223,10 +223,10 @@ def test_what_has_no_gradient_is_refused(text: str, wrt: int, code: str, says: s
     assert (caught.value.refusal.code, says in caught.value.refusal.message) == (code, True)
 
 
-class Forgetful(dict[Hashable, Piece]):
+class Forgetful(dict[Hashable, Piece | Unmade]):
     """A memory that keeps nothing."""
 
-    def __setitem__(self, key: Hashable, piece: Piece) -> None:
+    def __setitem__(self, key: Hashable, piece: Piece | Unmade) -> None:
         pass
 
 

@@ -14,7 +14,7 @@ from calculus.effects import Pricing, charges
 from calculus.equivalence import difference
 from calculus.gradients import gradient
 from calculus.linearization import linearize
-from calculus.pieces import Piece
+from calculus.pieces import Piece, Unmade
 from calculus.programs import Equation, Program
 from calculus.recalling import Recalling
 from calculus.repeats import SHORTEST, Run, stretches
@@ -95,10 +95,10 @@ def equations(found: Sequence[Run | Sequence[Equation]]) -> list[Equation]:
     return list(chain.from_iterable(one.equations if isinstance(one, Run) else one for one in found))
 
 
-class Forgetful(dict[Hashable, Piece]):
+class Forgetful(dict[Hashable, Piece | Unmade]):
     """A memory that keeps nothing."""
 
-    def __setitem__(self, key: Hashable, piece: Piece) -> None:
+    def __setitem__(self, key: Hashable, piece: Piece | Unmade) -> None:
         pass
 
 
