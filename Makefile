@@ -7,9 +7,10 @@ FUZZ_SECONDS ?= 600
 
 BIN = $(VENV)/bin
 SET_UP = VENV="$(VENV)" PYTHON="$(PYTHON)" sh .ci/set-up
+OLDEST = $(VENV)-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench prove mutate mutate-prover document fuzz set-up format clean readme differences
+.PHONY: help demo test test-oldest check bench prove mutate mutate-prover document fuzz set-up format clean readme differences
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +23,11 @@ demo: ## check the programs of the two seed pages
 test: ## run the tests
 	@$(SET_UP) full
 	@$(BIN)/python -m pytest -n $(WORKERS)
+
+test-oldest: ## run the tests that compare with JAX on the oldest JAX we take, in an environment beside the other
+	@VENV="$(OLDEST)" PYTHON="$(PYTHON)" sh .ci/set-up oldest
+	@$(OLDEST)/bin/python -m pytest -n $(WORKERS) tests/verifier/with_jax tests/laws/test_collectives_against_jax.py \
+	  tests/laws/test_kernels_against_jax.py tests/laws/test_samples_against_jax.py
 
 check: ## format, lint, types, tests
 	@$(SET_UP) full
@@ -71,4 +77,4 @@ set-up: ## only make the environment
 	@$(SET_UP) full
 
 clean: ## remove the environment and what the tools left behind
-	rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	rm -rf "$(VENV)" "$(OLDEST)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
