@@ -133,7 +133,7 @@ class Scope:
 
 class Checker:
     """One check of one document. `refusals` pairs each refusal with the equation or program it stands in. `ending`:
-    whether something ends in the body that is being walked."""
+    whether something ends in the body that is being walked. `main`: the program, when it has been checked."""
 
     def __init__(self, meshes: Sequence[Mesh]) -> None:
         self.scope = Scope(meshes[0] if meshes else Mesh(()), tuple(meshes[1:]))
@@ -142,6 +142,7 @@ class Checker:
         self.assumed: dict[str, int] = {}
         self.equations = 0
         self.ending = False
+        self.main: Checked | None = None
         self._bodies: dict[tuple[int, Scope], Checked] = {}
         self._scopes: dict[tuple[Mesh, tuple[Mesh, ...]], Scope] = {}
         self._keep: list[Program] = []
@@ -153,7 +154,8 @@ class Checker:
         for other in self.scope.others:
             same_devices(other, self.scope.mesh)
         one_size_each((self.scope.mesh, *self.scope.others))
-        return self.body(program, self.scope)
+        self.main = self.body(program, self.scope)
+        return self.main
 
     def scope_on(self, mesh: Mesh, scope: Scope) -> Scope:
         """The scope with another context mesh, shared by all bodies that stand there."""

@@ -28,7 +28,10 @@ EFFECTFUL: Final = frozenset({
     "psend", "precv",
 })  # fmt: skip
 
-#: those of them that a body is kept for: what they do is seen outside of it
+#: those of them that are kept themselves: the others compute something, and JAX drops them where nothing reads it
+_KEPT: Final = EFFECTFUL - {"pure_callback", "rng_uniform"}
+
+#: those that a body is kept for: what they do is seen outside of it
 _SEEN: Final = EFFECTFUL - {"ffi_call", "pure_callback", "rng_uniform", "run_state", "pallas_call"}
 
 #: beyond these, paths into a body are told apart no longer: a text of n lines must not have 2^n rows
@@ -287,7 +290,7 @@ class Pricing:
         if (
             needed.isdisjoint(binders)
             and binders
-            and primitive not in EFFECTFUL
+            and primitive not in _KEPT
             and not (inners and any(self.effectful(inner.body) for inner in inners))
         ):
             return

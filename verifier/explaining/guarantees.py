@@ -20,9 +20,10 @@ from calculus.communication import AT_MOST, EXACT
 from calculus.copied import typed_names
 from calculus.effects import Charge
 from calculus.meshes import Axis, AxisMode, Mesh
-from calculus.programs import Atom, Equation, Literal, Program
+from calculus.programs import Equation, Program
 from calculus.types import ArrayType, Type
 from verifier.examine import Examined
+from verifier.explaining.folding import Readings, row
 from verifier.explaining.places import placed_elsewhere
 from verifier.explaining.regions import leaves_nothing_open
 
@@ -62,25 +63,27 @@ SCATTERS: Final = frozenset({"scatter", "scatter-add", "scatter-sub", "scatter-m
 
 def guarantees(examined: Examined) -> list[Answer]:
     """The answer for each mesh axis of more than one device, of a program that is well typed."""
+    readings = Readings(examined.checker)
     return [
-        guarantee(examined, axis.name) for axis in _axes(examined.checker) if axis.size != 1
+        guarantee(examined, axis.name, readings) for axis in _axes(examined.checker) if axis.size != 1
     ]  # fmt: skip
 
 
-def guarantee(examined: Examined, axis: str) -> Answer:
-    """The answer for one mesh axis."""
+def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -> Answer:
+    """The answer for one mesh axis. readings: of the program, where there are some."""
     checker, every = examined.checker, examined.charges
     there = [one for one in every if axis in one.collective.axes and one.exactness in DETERMINED]
-    idle = tuple(one for one in there if _chosen_by_a_constant(one))
-    sure = tuple(one for one in there if one not in idle)
+    readings = Readings(checker) if readings is None else readings
+    kept = readings.kept if there else None
+    sure = tuple(one for one in there if kept is None or row(one) in kept)
     if sure:
         return Answer(axis, Guarantee.COMMUNICATES, sure)
     is_auto = any(mesh.mode(axis) is AxisMode.AUTO for mesh in checker.scope.meshes)
     if is_auto and not leaves_nothing_open(checker, axis):
         return Answer(axis, Guarantee.OPEN, (), "the axis is auto: the compiler chooses what moves along it")
-    if idle:
-        return Answer(axis, Guarantee.OPEN, idle, "a constant, which is not computed here, decides whether it runs")
-    unsure = tuple(one for one in every if one.exactness not in DETERMINED and axis in reach(one, checker.scope.meshes))
+    if there:
+        return Answer(axis, Guarantee.OPEN, tuple(there), BY_CONSTANTS)
+    unsure = tuple(one for one in every if _unsure(one, axis, checker.scope.meshes))
     if unsure:
         return Answer(axis, Guarantee.OPEN, unsure, "the types do not determine what is moved")
     opaque = sorted(name for name in checker.assumed if name != "_")
@@ -91,28 +94,16 @@ def guarantee(examined: Examined, axis: str) -> Answer:
         return Answer(axis, Guarantee.OPEN, (), f"{whole[0]} is not cut along the dims that it leaves alone")
     if axis in placed_elsewhere(checker):
         return Answer(axis, Guarantee.OPEN, (), "a value whose place JAX does not tell the compiler is moved for a use")
+    if any(axis in one.collective.axes or _unsure(one, axis, checker.scope.meshes) for one in readings.beyond):
+        return Answer(axis, Guarantee.OPEN, (), BY_CONSTANTS)
     return Answer(axis, Guarantee.FREE)
 
 
-def _chosen_by_a_constant(charge: Charge) -> bool:
-    """Whether a choice around a collective depends on no input of its body."""
-    return any(
-        body.program.equations[at].primitive == "cond"
-        and _is_constant(body.program, body.program.equations[at].inputs[0])
-        for body, at in charge.sites[:-1]
-    )
+BY_CONSTANTS: Final = "constants decide whether it is needed, which a compiler may see or not"
 
 
-def _is_constant(program: Program, atom: Atom) -> bool:
-    """Whether a value of a body depends on none of its inputs, and is computed; a number is known as it is."""
-    if isinstance(atom, Literal):
-        return False
-    inputs = {*program.constants, *program.inputs}
-    needed: set[Atom] = {atom}
-    for equation in reversed(program.equations):
-        if not needed.isdisjoint(equation.binders):
-            needed.update(equation.inputs)
-    return needed.isdisjoint(inputs)
+def _unsure(charge: Charge, axis: str, meshes: Sequence[Mesh]) -> bool:
+    return charge.exactness not in DETERMINED and axis in reach(charge, meshes)
 
 
 def reach(charge: Charge, meshes: Sequence[Mesh]) -> frozenset[str]:

@@ -175,6 +175,80 @@ def test_a_choice_by_a_constant_that_is_computed_is_left_open() -> None:
         assert asked(text.replace("INDEX", "j"), "X=2") == {"X": expected}
 
 
+NEVER_READ = """{ lambda ; a:f32[8@X]. let
+    b:f32[8] = reshard a
+    r:f32[8] = shard_map[
+      in_specs=(P(None),)
+      jaxpr={ lambda ; d:f32[8]. let
+          i:i32[] = clamp 0:i32[] INDEX 1:i32[]
+          e:f32[8] = cond[
+            branches=(
+              { lambda ; f:f32[8]. let g:f32[8] = neg f in (g,) }
+              { lambda ; h:f32[8]. let j:f32[8] = broadcast_in_dim 0.0:f32[] in (j,) }
+            )
+          ] i d
+        in (e,) }
+      out_specs=(P(None),)
+      mesh=AbstractMesh('X': 2, axis_types=(Explicit,))
+      newly_manual_axes=frozenset({'X'})
+      check_vma=True
+    ] b
+  in (r,) }"""
+NEVER_RUN = """{ lambda ; a:f32[8@X]. let
+    b:f32[8] = reshard a
+    c:f32[8] = broadcast_in_dim 0.0:f32[]
+    r:f32[8] = scan[
+      length=LENGTH reverse=False unroll=1 num_consts=1 num_carry=1
+      jaxpr={ lambda ; d:f32[8] e:f32[8]. let f:f32[8] = add d e in (f,) }
+    ] b c
+  in (r,) }"""
+WHILE = """{ lambda ; a:f32[8@X]. let
+    b:f32[8] = reshard a
+    c:f32[8] = broadcast_in_dim 0.0:f32[]
+    k:bool[] r:f32[8] = while[
+      cond_nconsts=0
+      cond_jaxpr={ lambda ; g:bool[] h:f32[8]. let  in (RUNS,) }
+      body_nconsts=1
+      body_jaxpr={ lambda ; d:f32[8] g:bool[] e:f32[8]. let f:f32[8] = add d e in (g, f) }
+    ] b BEGUN:bool[] c
+  in (r,) }"""
+
+
+def gathered(body: str, more: str = "") -> str:
+    return program(f"b:f32[8] = reshard a\n    {body}", f"a:f32[8@X]{more}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # measured, seed 577216732037: what only a branch that is never taken reads is computed for a shard_map
+        (NEVER_READ.replace("INDEX", "1:i32[]"), "OPEN"),
+        (NEVER_READ.replace("INDEX", "0:i32[]"), "COMMUNICATES"),
+        (NEVER_RUN.replace("LENGTH", "0"), "OPEN"),
+        (NEVER_RUN.replace("LENGTH", "1"), "COMMUNICATES"),
+        (WHILE.replace("RUNS", "False:bool[]").replace("BEGUN", "True"), "OPEN"),
+        (WHILE.replace("RUNS", "g").replace("BEGUN", "False"), "OPEN"),
+        (WHILE.replace("RUNS", "g").replace("BEGUN", "True"), "COMMUNICATES"),
+        # XLA selects by a number before it partitions, and by an array that is computed it does not
+        (gathered("r:f32[8] = select_n True:bool[] b c", " c:f32[8]"), "OPEN"),
+        (gathered("r:f32[8] = select_n p b c", " c:f32[8] p:bool[8]"), "COMMUNICATES"),
+        # an array without elements is none; one that is put over all of another leaves nothing of it
+        (gathered("r:f32[0] = slice[start_indices=(2,) limit_indices=(2,) strides=None] b"), "OPEN"),
+        (gathered("r:f32[8] = dynamic_update_slice b c 0:i32[]", " c:f32[8]"), "OPEN"),
+        (gathered("r:f32[8] = dynamic_update_slice b c 0:i32[]", " c:f32[7]"), "COMMUNICATES"),
+        (gathered("r:f32[8] = integer_pow[y=0] b"), "OPEN"),
+        (gathered("r:f32[8] = integer_pow[y=2] b"), "COMMUNICATES"),
+        # a whole number less itself; of others there may be none that is a number. By zero it multiplies
+        (gathered("r:f32[8] = sub b b").replace("f32", "i32"), "OPEN"),
+        (gathered("r:f32[8] = sub b b"), "COMMUNICATES"),
+        (gathered("r:i32[8] = mul b 0:i32[]").replace("f32", "i32"), "COMMUNICATES"),
+    ],
+)
+def test_what_constants_decide_is_left_open(text: str, expected: str) -> None:
+    """A compiler may see it before it partitions, or it may not."""
+    assert asked(text, "X=2") == {"X": expected}
+
+
 @pytest.mark.parametrize(("name", "seed", "many"), [("{}", 0, 10), ("{}.jaxpr", -1, 20)])
 def test_a_run_is_clean_only_if_nothing_is_wrong_and_little_is_open(name: str, seed: int, many: int) -> None:
     """Of what is drawn a tenth may be open, of texts a twentieth, of functions all."""
