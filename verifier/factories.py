@@ -6,12 +6,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
+from inspect import Parameter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,12 +96,29 @@ def _factory(target: str) -> Callable[[], Any]:
     found: Any = _run(target, "imported", what, lambda: module(name))
     for part in path.split("."):
         if not hasattr(found, part):
-            raise BadFactory(f"{name} has no {part}; name a function in it that returns (f, args)")
+            raise BadFactory(f"{name} has no {part}; name a function in it that returns (f, args){_candidates(found)}")
         found = getattr(found, part)
     if not callable(found):
         raise BadFactory(f"{target} is a {type(found).__name__}; it should be a function that returns (f, args)")
     made: Callable[[], Any] = found
     return made
+
+
+def _candidates(found: Any) -> str:
+    """The functions of a module that can be called with nothing, the first few, as a suggestion."""
+    functions = {
+        name: one
+        for name, one in inspect.getmembers_static(found)
+        if inspect.isfunction(one) and one.__module__ == getattr(found, "__name__", "") and not name.startswith("_")
+    }
+    named = [name for name, one in functions.items() if _asks_nothing(one)]
+    return f": {', '.join(named[:8])}" if isinstance(found, ModuleType) and named else ""
+
+
+def _asks_nothing(function: Callable[..., Any]) -> bool:
+    must = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    asked = inspect.signature(function).parameters.values()
+    return not any(one.default is Parameter.empty and one.kind in must for one in asked)
 
 
 def _of_file(file: str) -> ModuleType:

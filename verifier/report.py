@@ -270,11 +270,11 @@ def cells(rows: Iterable[Row], places: bool = True) -> list[tuple[str, ...]]:
         columns["primitive"] = [row.primitive for row in rows]
     columns["collective"] = [row.kind for row in rows]
     columns["over"] = [",".join(row.axes) for row in rows]
-    columns["bytes"] = [_number(row.bytes) for row in rows]
+    columns["bytes"] = [number(row.bytes) for row in rows]
     if any(row.times != 1 for row in rows):
-        columns["times"] = [_number(row.times) for row in rows]
-        columns["total"] = [_number(row.total) for row in rows]
-    columns["wire"] = [_number(row.wire_total) for row in rows]
+        columns["times"] = [number(row.times) for row in rows]
+        columns["total"] = [number(row.total) for row in rows]
+    columns["wire"] = [number(row.wire_total) for row in rows]
     if any(_of_function(row) and row.forward for row in rows):
         columns["forward equation"] = [row.forward or "-" for row in rows]
     if any(row.exactness != EXACT for row in rows):
@@ -284,6 +284,7 @@ def cells(rows: Iterable[Row], places: bool = True) -> list[tuple[str, ...]]:
     return [tuple(columns), *zip(*columns.values(), strict=True)]
 
 
-def _number(value: float | Fraction | None) -> str:
+def number(value: float | Fraction | None) -> str:
+    """A number as people read it, to a tenth where it is no whole one; `?` where it is not known."""
     plain = _plain(value)
     return "?" if plain is None else f"{plain:,}" if isinstance(plain, int) else f"{plain:,.1f}".removesuffix(".0")

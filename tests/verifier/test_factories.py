@@ -178,7 +178,10 @@ def test_a_mesh_from_the_command_line() -> None:
     [
         ("users_nowhere:step", "module users_nowhere cannot be imported: ModuleNotFoundError: No module named"),
         ("users_broken:step", "module users_broken cannot be imported: File"),
-        ("users_steps:nope", "users_steps has no nope; name a function in it that returns (f, args)"),
+        (
+            "users_steps:nope",
+            "users_steps has no nope; name a function in it that returns (f, args): array, bare, good, greatest",
+        ),
         ("users_steps:number", "users_steps:number is a int; it should be a function that returns (f, args)"),
         ("users_steps:returns_a_number", "returned a int; it should return (f, args) or (f, args, kwargs)"),
         ("users_steps:returns_no_arguments", "returned a tuple; it should return (f, args) or (f, args, kwargs)"),

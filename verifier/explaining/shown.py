@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from html import escape
 from typing import Final
 
@@ -13,7 +12,7 @@ from verifier.explaining.entries import Entry
 from verifier.explaining.explanation import NOT_MODELLED, Explanation, known
 from verifier.explaining.hardware import FORMULA
 from verifier.explaining.warnings import COPIES, in_groups
-from verifier.report import VERDICTS, count
+from verifier.report import VERDICTS, count, number
 
 _COPIES: Final = "adds up equal copies"
 """In the note of a check that a warning says as well."""
@@ -90,12 +89,12 @@ def _by_line(found: Explanation) -> dict[str, list[Entry]]:
 def _cells(found: Explanation, one: Entry) -> list[str]:
     """A row: direction, collective, what is moved, bytes each time, how often, bytes in all."""
     row = one.row
-    each = f"{_number(row.bytes)} bytes" if row.bytes is not None else "? bytes"
+    each = f"{number(row.bytes)} bytes" if row.bytes is not None else "? bytes"
     formula = one.formula
-    if formula not in ("?", _number(row.bytes)):
+    if formula not in ("?", number(row.bytes)):
         each = f"{each} = {formula}" if row.bytes is not None else f"{formula} bytes"
     often = "" if row.times == 1 else f"x{'?' if row.times is None else f'{row.times:,}'} ({', '.join(row.inside)})"
-    total = "" if row.times == 1 else f"{_number(row.total)} bytes in all"
+    total = "" if row.times == 1 else f"{number(row.total)} bytes in all"
     exactness = "" if row.exactness == EXACT else row.exactness
     value = row.value or f"({row.primitive})"
     seconds = "" if found.hardware is None else _time(found.seconds([one]))
@@ -113,12 +112,6 @@ def _time(seconds: float | None) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def _number(number: float | Fraction | None) -> str:
-    if number is None:
-        return "?"
-    return f"{int(number):,}" if number == int(number) else f"{float(number):,.1f}"
-
-
 def _totals(found: Explanation) -> Iterator[str]:
     """The sums by mesh axes, in aligned columns."""
     timed = found.hardware is not None
@@ -128,11 +121,11 @@ def _totals(found: Explanation) -> Iterator[str]:
     for total in found.totals:
         for direction, those in total.passes.items():
             if those:
-                runs = _number(known(one.row.times for one in those))
+                runs = number(known(one.row.times for one in those))
                 size = known(one.row.total for one in those)
                 wire = known(one.row.wire_total for one in those)
                 time = (_time(found.seconds(those)),) if timed else ()
-                numbers = (runs, _number(size) if size is not None else _sum(those), _number(wire), *time)
+                numbers = (runs, number(size) if size is not None else _sum(those), number(wire), *time)
                 rows.append((", ".join(total.axes), direction, str(len(those)), *numbers))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
