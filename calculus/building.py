@@ -325,7 +325,8 @@ class Builder:
                 kept.append(item)
                 need(item.inputs)
         items = (*self.items[:keep], *reversed(kept))
-        return assembled((), (), tuple(inputs), tuple(map(self.type_of, inputs)), items, tuple(outputs))
+        types = tuple(map(self.type_of, inputs))
+        return assembled(Program((), (), tuple(inputs), types, (), tuple(outputs)), items)
 
 
 def memory_of(scope: Scope, equation: Equation) -> Memory | None:

@@ -87,23 +87,11 @@ class Assembled(Program):
 
     __slots__ = ("_ends", "_equations", "items", "size")
 
-    def __init__(
-        self,
-        constants: tuple[Variable, ...],
-        constant_types: tuple[Type | None, ...],
-        inputs: tuple[Variable, ...],
-        input_types: tuple[Type | None, ...],
-        items: Sequence[Item],
-        outputs: tuple[Atom, ...],
-    ) -> None:
-        self.constants = constants
-        self.constant_types = constant_types
-        self.inputs = inputs
-        self.input_types = input_types
+    def __init__(self, head: Program, items: Sequence[Item]) -> None:
+        self.constants, self.constant_types = head.constants, head.constant_types
+        self.inputs, self.input_types, self.outputs = head.inputs, head.input_types, head.outputs
+        self.effects, self.line = head.effects, head.line
         self.items = items
-        self.outputs = outputs
-        self.effects = None
-        self.line = 0
         self._ends = [*accumulate([1 if isinstance(item, Equation) else len(item) for item in items])]
         self._equations: tuple[Equation, ...] | None = None
         self.size = self._ends[-1] if self._ends else 0
@@ -124,19 +112,10 @@ class Assembled(Program):
         return item if isinstance(item, Equation) else item.equation(place - self._ends[at] + len(item))
 
 
-def assembled(
-    constants: tuple[Variable, ...],
-    constant_types: tuple[Type | None, ...],
-    inputs: tuple[Variable, ...],
-    input_types: tuple[Type | None, ...],
-    items: Sequence[Item],
-    outputs: tuple[Atom, ...],
-) -> Program:
-    """A program of these items: one of equations, where all of them are."""
+def assembled(head: Program, items: Sequence[Item]) -> Program:
+    """A program of these items, all else that of `head`: one of equations, where all of them are."""
     equations = tuple([item for item in items if isinstance(item, Equation)])
-    if len(equations) == len(items):
-        return Program(constants, constant_types, inputs, input_types, equations, outputs)
-    return Assembled(constants, constant_types, inputs, input_types, items, outputs)
+    return head.of(equations) if len(equations) == len(items) else Assembled(head, items)
 
 
 def items_of(program: Program) -> Sequence[Item]:

@@ -153,7 +153,7 @@ def _transposed(
 
 def _with_constants(made: Program, held: int) -> Program:
     """A program whose first inputs are constants."""
-    return assembled(
-        made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], items_of(made),
-        made.outputs,
-    )  # fmt: skip
+    head = Program(
+        made.inputs[:held], made.input_types[:held], made.inputs[held:], made.input_types[held:], (), made.outputs
+    )
+    return assembled(head, items_of(made))

@@ -405,7 +405,7 @@ def finish(
     known = walk.known.types
     saved = tuple([known.get(residual) or walk.linear.type_of(residual) for residual in residuals])
     inputs_of_linear = (*residuals, *given), (*saved, *linear.input_types)
-    linear = assembled((), (), *inputs_of_linear, items, linear.outputs)
+    linear = assembled(Program((), (), *inputs_of_linear, (), linear.outputs), items)
     names = tuple(atom for atom in inputs if isinstance(atom, str))
     forward = walk.known.program(names, (*results, *residuals), keep=len(walk.known.items))
     return Linearized(forward, residuals, linear, tuple(tangent is not None for tangent in pushed))

@@ -353,6 +353,13 @@ class Program:
         """The equation at a place, counted from 0."""
         return self.equations[place]
 
+    def of(self, equations: tuple[Equation, ...]) -> Program:
+        """The program of these equations, all else as here."""
+        return Program(
+            self.constants, self.constant_types, self.inputs, self.input_types, equations, self.outputs, self.effects,
+            self.line,
+        )  # fmt: skip
+
     def uses(self, primitives: AbstractSet[str]) -> bool:
         """Whether an equation is of one of these primitives, bodies left out."""
         return any(equation.primitive in primitives for equation in self.equations)

@@ -35,10 +35,7 @@ def _written(checked: Checked, done: dict[int, Program]) -> Program:
     )
     if all(map(is_, equations, program.equations)):
         return program
-    return Program(
-        program.constants, program.constant_types, program.inputs, program.input_types, equations, program.outputs,
-        program.effects, program.line,
-    )  # fmt: skip
+    return program.of(equations)
 
 
 def _typed(equation: Equation, bodies: list[Checked], done: dict[int, Program]) -> Equation:

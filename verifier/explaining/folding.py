@@ -149,10 +149,7 @@ class _Folding:
             equation if at not in known.reads else _reading(equation, known.reads[at])
             for at, equation in enumerate(program.equations)
         ]
-        copy = Program(
-            program.constants, program.constant_types, program.inputs, program.input_types, tuple(changed),
-            program.outputs, program.effects, program.line,
-        )  # fmt: skip
+        copy = program.of(tuple(changed))
         return _made_of(checked, copy, effects)
 
     def _inner(self, known: _Body, equation: Equation, inner: Inner) -> Inner:
