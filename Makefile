@@ -26,8 +26,8 @@ test: ## run the tests
 
 test-oldest: ## run the tests that compare with JAX on the oldest JAX we take, in an environment beside the other
 	@VENV="$(OLDEST)" PYTHON="$(PYTHON)" sh .ci/set-up oldest
-	@$(OLDEST)/bin/python -m pytest -n $(WORKERS) tests/verifier/with_jax tests/laws/test_collectives_against_jax.py \
-	  tests/laws/test_kernels_against_jax.py tests/laws/test_samples_against_jax.py
+	@$(OLDEST)/bin/python -m pytest -n $(WORKERS) tests/verifier/with_jax tests/verifier/execution \
+	  tests/verifier/test_evidence.py tests/spec/test_cases.py $(wildcard tests/laws/test_*_against_jax.py)
 
 check: ## format, lint, types, tests
 	@$(SET_UP) full
