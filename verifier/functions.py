@@ -167,7 +167,7 @@ def check(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> FunctionReport
             refused.add_note(f"help: {refused.refusal.help}")
         raise refused.with_traceback(None) from None
     except Exception as error:
-        report = _refused(f, args, kwargs, mesh, error, handed) or _unruled(f, error)
+        report = _refused(f, args, kwargs, mesh, error, handed) or _unruled(f, args, kwargs, mesh, error)
         if report is not None:
             return report
         error.__traceback__ = _theirs(error.__traceback__)
@@ -351,11 +351,11 @@ def _untraced(f: Any, error: Exception, handed: list[Refusal]) -> FunctionReport
     return FunctionReport(_name(f), "refused", refusals=handed, notes=[f"JAX refuses this too ({_said(error)})"])
 
 
-def _unruled(f: Any, error: Exception) -> FunctionReport | None:
-    """The report on a function that calls what JAX has no rule for, where nothing else tells."""
-    from verifier.with_jax.unruled import unruled
+def _unruled(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> FunctionReport | None:
+    """The report on a function that calls what JAX has no rule for, or no gradient of, where nothing else tells."""
+    from verifier.with_jax.unruled import told
 
-    found = unruled(error)
+    found = told(f, args, kwargs, mesh, error)
     return None if found is None else FunctionReport(_name(f), "refused", refusals=[found])
 
 
@@ -370,6 +370,7 @@ def _inferred(
     """The report on a function as traced at copies of its arguments."""
     from verifier.with_jax.convert import Converted
     from verifier.with_jax.lines import Lines
+    from verifier.with_jax.listed import listed
     from verifier.with_jax.untyped import untyped
 
     found = untyped(f, args, kwargs, mesh)
@@ -377,9 +378,11 @@ def _inferred(
         return None
     examined = examine(found.program, Checker(found.trace.meshes))
     lines = Lines(Converted(Document((), found.program), found.conversion.origins))
+    number = listed(found.error).number
     note = (
-        f"JAX does not trace this at these types ({_said(error)}); it was traced with copies for arguments, gradients "
-        "inside included, and the types are inferred from the arguments on; it is assumed to do the same at both"
+        f"JAX does not trace this at these types ({_said(error)}){number}; it was traced with copies for arguments, "
+        "gradients inside included, and the types are inferred from the arguments on; it is assumed to do the same at "
+        "both"
     )
     source = _source(f, args, found.trace, found.program, examined.checker, lines, note)
     return _report(replace(source, refused=True), examined, handed)
@@ -427,14 +430,13 @@ def _report(source: Source, examined: Examined, handed: list[Refusal]) -> Functi
         **{path: type for path, type in zip(source.outputs, words.types, strict=False) if type is not None},
     }
     verdict = verdict_on(refusals)
-    wrong = known(examined.checker) if verdict == "ok" else []
-    said += [f"{words.place(one.equation)}: {one.says}" for one in wrong]
-    lines = source.lines
+    wrong = known(examined.checker, source.lines.differentiated) if verdict == "ok" else []
+    said += dict.fromkeys(f"{words.place(one.equation)}: {one.says}" for one in wrong)
     return FunctionReport(
         source.name, verdict, examined.checker.equations, counted(refusals), rows, said,
         examined.assumed + (bool(source.note) and verdict == "ok"),
         types, unsharded, source,
-        known=[one.data(user_line(lines, one.equation.line), words.place(one.equation)) for one in wrong],
+        known=[one.data(user_line(source.lines, one.equation.line), words.place(one.equation)) for one in wrong],
     )  # fmt: skip
 
 

@@ -5,10 +5,11 @@ The ledger is read only where an equation may fit: one of a primitive that it sp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from calculus.checking import Checker, Scope
+from calculus.meshes import AxisMode, Mesh
 from calculus.programs import Equation, Literal, Program
 from calculus.refusals import Refused
 from calculus.types import ArrayType, Type, held
@@ -20,27 +21,48 @@ if TYPE_CHECKING:
 REFERENCE: Final = "0.12.0.1"
 """The release that is spoken of where none is installed."""
 
-WATCHED: Final[Mapping[str, str]] = {
-    "add": "U",
-    "cholesky_update": "V",
-    "cond": "V",
-    "conv_general_dilated": "S",
-    "div": "U",
-    "mul": "U",
-    "reshard": "RU",
-    "reshape": "U",
-    "shard_map": "U",
-    "stack": "U",
-    "sub": "U",
-    "while": "U",
+WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
+    "add": ("U",),
+    "cholesky_update": ("V manual",),
+    "cond": ("N V",),
+    "conv_general_dilated": ("S",),
+    "div": ("U",),
+    "dot_general": (">N R S",),
+    "dynamic_slice": ("R manual",),
+    "erf": ("V manual",),
+    "erfc": ("V manual",),
+    "fft": ("RU",),
+    "gather": ("R manual",),
+    "mul": ("U",),
+    "random_gamma": ("S",),
+    "reduce_prod": ("S",),
+    "reduce_window_sum": ("S",),
+    "reshape": ("U",),
+    "reshard": (">NRS U", ">S R", ">U", ">U S"),
+    "scan": ("RU manual",),
+    "scatter": (">S S",),
+    "scatter-add": (">S N S",),
+    "scatter-max": ("N S",),
+    "scatter-min": ("N S",),
+    "scatter-sub": (">S N S",),
+    "select_n": ("RU manual",),
+    "shard_map": (">U", "U"),
+    "slice": (">N S",),
+    "sort": ("R manual",),
+    "stack": ("R", "U"),
+    "sub": ("U",),
+    "svd": ("S",),
+    "while": ("U",),
 }
-"""The primitives of which the ledger knows that they go wrong, and the states without which they do not (empty:
-whatever the states). It stands here too so that most checks need not read the ledger. `index` makes it."""
+"""The primitives of which the ledger knows that they go wrong, and what must hold of their operands and results along
+one axis (`Pattern.mark`), or they do not. It stands here too so that most checks need not read the ledger. `index`
+makes it."""
 
 _SHOWS: Final[Mapping[str, str]] = {
     "wrong value": "computes another value here",
     "wrong gradient": "computes another gradient here",
     "crash": "ends in an error here",
+    "backward fails": "raises here",
 }
 
 
@@ -71,6 +93,11 @@ class Known(NamedTuple):
         }
 
     @property
+    def shown(self) -> bool:
+        """Whether what goes wrong when this is differentiated is in the derivative itself, which can be looked at."""
+        return self.entry.defect != "wrong gradient"
+
+    @property
     def says(self) -> str:
         """What JAX does, and where that is written down."""
         shows = "ends its process here" if self.ends else _SHOWS[self.entry.defect]
@@ -82,9 +109,10 @@ class Known(NamedTuple):
         )
 
 
-def known(checker: Checker) -> list[Known]:
+def known(checker: Checker, differentiated: Callable[[int], bool] = lambda line: False) -> list[Known]:
     """The equations of what was checked that go wrong in the JAX at hand: the installed one, else the reference. Bodies
-    are looked at once, however often they are called."""
+    are looked at once, however often they are called. differentiated: whether the equation at a place has its
+    derivative beside it, which is looked at itself, though a gradient that is wrong may not show there."""
     found = [one for program, scope in checker.walked() for one in _suspects(program, scope)]
     if not found:
         return []
@@ -92,7 +120,8 @@ def known(checker: Checker) -> list[Known]:
 
     release = installed()
     entries = [entry for entry in ledger() if release in entry.versions and entry.foreseen and entry.defect in _SHOWS]
-    return [one for difference in found for one in _fitting(difference, entries, release)]
+    every = [one for difference in found for one in _fitting(difference, entries, release)]
+    return [one for one in every if not (one.derivative and one.shown and differentiated(one.equation.line))]
 
 
 def _fitting(difference: Difference, entries: Sequence[Entry], release: str) -> Iterator[Known]:
@@ -106,7 +135,7 @@ def _fitting(difference: Difference, entries: Sequence[Entry], release: str) -> 
                 break
 
 
-def index(entries: Iterable[Entry]) -> dict[str, str]:
+def index(entries: Iterable[Entry]) -> dict[str, tuple[str, ...]]:
     """What `WATCHED` has to be."""
     found: dict[str, set[str]] = {}
     for entry in entries:
@@ -114,7 +143,7 @@ def index(entries: Iterable[Entry]) -> dict[str, str]:
             for pattern in entry.foreseen:
                 for name in pattern.primitives or ("",):
                     found.setdefault(name, set()).add(pattern.mark)
-    return {name: "" if "" in marks else "".join(sorted(marks)) for name, marks in sorted(found.items())}
+    return {name: tuple(sorted(marks)) for name, marks in sorted(found.items())}
 
 
 def installed() -> str:
@@ -150,12 +179,17 @@ def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
         key = (primitive, *operands, None, *results)
         fitting = fits.get(key)
         if fitting is None:
-            arrays = [one for one in map(held, (*operands, *results)) if isinstance(one, ArrayType)]
-            fitting = fits[key] = _marked(arrays, WATCHED[primitive]) and None not in results
+            given, made = (
+                [one for one in map(held, types) if isinstance(one, ArrayType)] for types in (operands, results)
+            )
+            fitting = fits[key] = None not in results and _marked(given, made, WATCHED[primitive], scope.mesh)
         if fitting:
-            given = [one for one in operands if one is not None]
             try:
-                mesh = scope.common_mesh(equation, given) if scope.others else scope.mesh
+                mesh = (
+                    scope.common_mesh(equation, [one for one in operands if one is not None])
+                    if scope.others
+                    else scope.mesh
+                )
             except Refused:  # a move between meshes, of which no cell is
                 continue
             alike = Verdict(tuple(one for one in results if one is not None))
@@ -169,9 +203,22 @@ def _results(equation: Equation, types: Mapping[str, Type | None], scope: Scope)
     return equation.types if found is None else found[0].types
 
 
-def _marked(arrays: Sequence[ArrayType], marks: str) -> bool:
-    for one in arrays:
-        having = {"U": one.unreduced, "R": one.reduced, "V": one.varying, "S": tuple(filter(None, one.axes))}
-        if any(having[mark] for mark in marks):
-            return True
-    return not marks
+def _marked(operands: Sequence[ArrayType], results: Sequence[ArrayType], marks: Sequence[str], mesh: Mesh) -> bool:
+    """Whether what one of the marks asks for holds along some axis."""
+    of: dict[str, set[str]] = {}
+    for type in (*operands, *results):
+        for axis in type.mentioned:
+            of.setdefault(axis, set())
+    for axis, found in of.items():
+        found.update(type.state(axis)[0] for type in operands)
+        found.update(f">{type.state(axis)[0]}" for type in results)
+        if axis in mesh.by_name and mesh.by_name[axis].mode is AxisMode.MANUAL:
+            found.add("manual")
+    return any(all(_holds(word, found) for word in mark.split()) for mark in marks for found in (*of.values(), set()))
+
+
+def _holds(word: str, found: Collection[str]) -> bool:
+    if word == "manual":
+        return word in found
+    side, letters = (">", word[1:]) if word[:1] == ">" else ("", word)
+    return any(f"{side}{letter}" in found for letter in letters)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from calculus.bodies import names_of
+from calculus.loops import scan_parts
 from calculus.meshes import Mesh
 from calculus.programs import Equation, Literal, Program, body
 from calculus.types import ArrayType, Type, same
@@ -79,7 +80,7 @@ class Pattern:
     codes of our refusal. target: whether a sharding is asked for.
     along: conditions `(what, states)` that hold together along one mesh axis, where `what` is an operand's number,
     `any` operand (or `some`, where another one is meant too), all that are in one state (`every`), one that a
-    while loop has a name for, does not change, and computes with (`read`), the `target`, or the results as `jax` or
+    loop has a name for, does not change, and computes with (`read`), the `target`, or the results as `jax` or
     as `we` type them; states are letters as types print them (`N`, `S`, `R`, `V`, `U`, `U_max`, `U_min`, and `U*` for
     the last three), `S0`, `S1` where that dim is cut, and `Sd` where some dim is, the same wherever the pattern says
     `Sd`. beside: such conditions that hold together along another axis. dies: of what goes wrong on devices, whether
@@ -123,12 +124,13 @@ class Pattern:
 
     @property
     def mark(self) -> str:
-        """The state without which nothing fits, along some axis of an operand or a result: `U`, `R`, `V`, `S`, or empty
-        where there is no one state."""
-        for letter in "URVS":
-            if any({state[:1] for state in states} == {letter} for _, states in self.along):
-                return letter
-        return ""
+        """What must hold along one axis, or nothing fits, as words that need no ledger: of each condition the states,
+        one of which an operand has, or, behind `>`, a result; and `manual` for such an axis."""
+        words = {
+            f"{'>' if what in ('we', 'jax', 'target') else ''}{''.join(sorted({state[:1] for state in states}))}"
+            for what, states in self.along
+        }
+        return " ".join(sorted(words | ({"manual"} if self.mode == "manual" else set())))
 
     def apart(self, difference: Difference) -> bool:
         """Whether what fits goes wrong only where it is compiled apart from the reshard that finishes its sum: that is
@@ -286,24 +288,35 @@ def _states(what: int | str, difference: Difference, axis: str) -> frozenset[str
 
 
 def _read(difference: Difference) -> Sequence[Type]:
-    """The operands that a while loop hands to its condition, or to its body, in each iteration as they are, and that it
+    """The operands that a loop hands to its body, or to its condition, in each iteration as they are, and that it
     computes with there."""
     equation = difference.call.equation
-    before, held = (equation.parameters.get(name) for name in ("cond_nconsts", "body_nconsts"))
-    if not isinstance(before, int) or not isinstance(held, int):
-        return ()
-    found = []
+    parts = _constants(equation)
     operands = iter(difference.cell.operands)
-    for at, atom in enumerate(equation.inputs[: before + held]):
-        if isinstance(atom, Literal):
-            continue
-        type = next(operands, None)
-        inner = body(equation.parameters.get("cond_jaxpr" if at < before else "body_jaxpr"))
-        number = at if at < before else at - before
-        names = () if inner is None else names_of(inner, len(equation.inputs) - (held if at < before else before))
-        if type is not None and (number >= len(names) or inner is None or computes(inner, names[number])):
-            found.append(type)
+    given = {at: next(operands, None) for at, atom in enumerate(equation.inputs) if not isinstance(atom, Literal)}
+    found = []
+    for name, first, count, others in parts:
+        inner = body(equation.parameters.get(name))
+        names = () if inner is None else names_of(inner, len(equation.inputs) - others)
+        for at in range(count):
+            type = given.get(first + at)
+            if type is not None and (inner is None or at >= len(names) or computes(inner, names[at])):
+                found.append(type)
     return found
+
+
+def _constants(equation: Equation) -> Iterator[tuple[str, int, int, int]]:
+    """The bodies of a loop: of each its name, the first operand that it reads and does not change, their number, and
+    how many operands it does not take."""
+    parameters = equation.parameters
+    if equation.primitive == "scan":
+        constants, _ = scan_parts(parameters, len(equation.inputs), len(equation.binders))
+        yield "jaxpr", 0, constants, 0
+        return
+    before, held = (parameters.get(name) for name in ("cond_nconsts", "body_nconsts"))
+    if isinstance(before, int) and isinstance(held, int):
+        yield "cond_jaxpr", 0, before, held
+        yield "body_jaxpr", before, held, before
 
 
 def _letters_of(types: Iterable[Type], axis: str) -> frozenset[str]:

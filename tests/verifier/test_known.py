@@ -155,6 +155,49 @@ def test_a_dim_cut_on_two_axes_that_becomes_pieces(mesh: str, found: list[tuple[
 
 
 @pytest.mark.parametrize(
+    "entry",
+    [one for one in ledger.ledger() if one.defect == "backward fails" and one.equations],
+    ids=lambda one: one.number,
+)
+def test_what_has_no_gradient_in_jax_is_said_where_the_forward_program_has_it(entry: ledger.Entry) -> None:
+    """Of each such entry the program whose gradient is proved."""
+    assert entry.proof is not None
+    (one, *others) = check_text(entry.proof.program, (), "a.jaxpr").known
+    assert not others
+    assert (one["entry"], one["defect"], one["in_derivative"]) == (entry.number, "backward fails", True)
+
+
+COPIES_IN_A_REGION = """f32[2]. let c:f32[2] = shard_map[
+      check_vma=True
+      in_specs=(P(None,),)
+      jaxpr={ lambda ; d:f32[2]. let e:f32[2] = erf d in (e,) }
+      mesh=AbstractMesh('X': 2, axis_types=(Explicit,))
+      newly_manual_axes=frozenset({'X'})
+      out_specs=(P(None,),)
+    ] a"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f32[8@X,4@Y] b:f32[4@Y,2]{R:X}. let c:f32[8@X,2] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a b",
+        "f32[8@X]. let c:f32[4@X] = slice[limit_indices=(5,) start_indices=(1,) strides=None] a",
+        "f32[4,2@X]. let c:f32[2@X] = reduce_prod[axes=(0,)] a",
+        "f32[8@X]. let c:f32[8@X] = reduce_window_sum[base_dilation=(1,) padding=((1, 1),) window_dilation=(1,) "
+        "window_dimensions=(3,) window_strides=(1,)] a",
+        "f32[2]{R:X} b:bool[2]. let c:f32[2]{R:X} = select_n b a a",
+        "f32[8@X]. let c:f32[8@X] = erf a",
+        COPIES_IN_A_REGION,
+    ],
+)
+def test_what_has_a_gradient_in_jax(text: str) -> None:
+    """As measured of the releases: by what is like the entries' programs, and has one."""
+    report = check_text(f"{{ lambda ; a:{text} in (c,) }}", parse_meshes("X=2, Y=2"), "a.jaxpr")
+    assert report.verdict == "ok", report.refusals
+    assert not report.known
+
+
+@pytest.mark.parametrize(
     ("equations", "outputs", "apart"),
     [
         ("d:f32[8]{U:(X,Y)} = reshard a e:f32[8] = reshard d", "e", True),

@@ -4,16 +4,25 @@ tuple of dims, where the spec of what is reduced or unreduced is none."""
 from __future__ import annotations
 
 import traceback
-from typing import Final
+from typing import Any, Final
 
 from calculus.refusals import Place, Refusal, refuse
 from verifier.with_jax.lines import kind, shown
+from verifier.with_jax.listed import listed, without_gradient
+from verifier.with_jax.untyped import raised_by_jax
 
 _SIGNS: Final = ("non-empty unreduced/reduced set", "when self P(", "unreduced/reduced rule for")
 
 
-def unruled(error: Exception) -> Refusal | None:
-    """The refusal that an error of JAX is, where it has no rule for what is reduced or unreduced; else `None`."""
+def told(f: Any, args: Any, kwargs: Any, mesh: Any, error: Exception) -> Refusal | None:
+    """The refusal that an error is which a function's trace ends in: that there is no gradient, or no rule."""
+    whole = raised_by_jax(f, args, kwargs, mesh)
+    return None if whole is None else without_gradient(whole) or unruled(error, listed(whole).number)
+
+
+def unruled(error: Exception, number: str = "") -> Refusal | None:
+    """The refusal that an error of JAX is, where it has no rule for what is reduced or unreduced; else `None`. number:
+    says which difference it is."""
     first = str(error).strip().partition("\n")[0]
     if not any(sign in first for sign in _SIGNS):
         return None
@@ -28,7 +37,7 @@ def unruled(error: Exception) -> Refusal | None:
     what = f"for {name}" if name else "here"
     found = refuse(
         "unmodelled-construct",
-        f"JAX has no rule {what}: a value is reduced or unreduced ({type(error).__name__}: {first})",
+        f"JAX has no rule {what}: a value is reduced or unreduced ({type(error).__name__}: {first}){number}",
         because="it reads the spec of the value as a list of dims, and what is reduced or pending is in none of them",
         help="reshard the value to a type that is neither, jax.reshard(value, P(...)), before this line: of what is "
         "reduced that is free, of a pending sum it is an all-reduce; or write it with operations that have a rule "

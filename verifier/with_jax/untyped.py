@@ -34,17 +34,19 @@ _FILTERING: Final = "jax_traceback_filtering"
 class Untyped:
     """A program without types. trace: of the same function at arguments that are copies on every device. program: its
     terms, whose inputs have the types of the arguments given, and whose results have types only where the function asks
-    for one. conversion: knows where the terms come from."""
+    for one. conversion: knows where the terms come from. error: what JAX raises, with all its frames."""
 
     trace: Trace
     program: Program
     conversion: Conversion
+    error: Exception
 
 
 def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Untyped | None:
     """The program of a function that JAX refuses at its arguments, without types. `None` where what is raised is not
     JAX's own, or JAX does not trace the function at copies either."""
-    if not refused_by_jax(f, args, kwargs, mesh):
+    error = raised_by_jax(f, args, kwargs, mesh)
+    if error is None:
         return None
     args, kwargs = placed(f, args, kwargs, mesh)
     arrays = [leaf for leaf in tree_flatten((args, kwargs))[0] if is_array(leaf)]
@@ -62,12 +64,17 @@ def untyped(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -
         if len(types) != len(program.inputs):
             return None
         program.input_types = tuple(types)
-        return Untyped(traced, program, conversion)
+        return Untyped(traced, program, conversion, error)
     return None
 
 
 def refused_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> bool:
     """Whether tracing raises inside JAX. What the function itself raises, an assertion about a type say, is its own."""
+    return raised_by_jax(f, args, kwargs, mesh) is not None
+
+
+def raised_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> Exception | None:
+    """What is raised inside JAX where a function is traced, with all its frames; `None` where nothing is."""
     filtering = getattr(jax.config, _FILTERING)
     jax.config.update(_FILTERING, "off")
     try:
@@ -76,10 +83,11 @@ def refused_by_jax(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh:
         frame = error.__traceback__
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
-        return frame is not None and frame.tb_frame.f_code.co_filename.startswith(_JAX)
+        theirs = frame is not None and frame.tb_frame.f_code.co_filename.startswith(_JAX)
+        return error if theirs else None
     finally:
         jax.config.update(_FILTERING, filtering)
-    return False
+    return None
 
 
 _ASSERTS: Final = "assert_shardings_equal"
