@@ -7,6 +7,7 @@ refusals together.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, cast
@@ -17,7 +18,7 @@ from calculus.deciding import number
 from calculus.effects import Effect, Inner
 from calculus.endings import endings
 from calculus.kinds import read_at
-from calculus.meshes import Axis, AxisMode, Mesh, as_given, one_size_each, same_devices
+from calculus.meshes import AxisMode, Mesh, as_given, one_size_each, same_devices
 from calculus.parameters import mesh as mesh_of
 from calculus.primitives import TABLE
 from calculus.programs import Atom, Call, Equation, Literal, Program, Value
@@ -30,10 +31,8 @@ from calculus.wellformed import well_formed
 
 #: how many values called `_`, and choices between them, are told apart
 MOST_TRIED = 64
-
 #: programs nest no deeper than this
 DEEPEST = 100
-
 Site: TypeAlias = "Equation | Program | None"
 
 
@@ -156,6 +155,12 @@ class Checker:
         one_size_each((self.scope.mesh, *self.scope.others))
         self.main = self.body(program, self.scope)
         return self.main
+
+    def until_now(self) -> Checker:
+        """What has been checked so far, and assumed: what is checked later, for a derivative, is not in it."""
+        found = copy.copy(self)
+        found.assumed, found._bodies = dict(self.assumed), dict(self._bodies)
+        return found
 
     def scope_on(self, mesh: Mesh, scope: Scope) -> Scope:
         """The scope with another context mesh, shared by all bodies that stand there."""
@@ -442,9 +447,4 @@ def _twice(name: str, place: Place) -> Refused:
     )
 
 
-def open_mesh(names: Sequence[str]) -> Mesh:
-    """A mesh of axes whose sizes are not known: types are checked on it, and nothing is priced."""
-    return Mesh(Axis(name, None, AxisMode.EXPLICIT) for name in names)
-
-
-__all__ = ["Checked", "Checker", "Collective", "Scope", "agree", "open_mesh"]
+__all__ = ["Checked", "Checker", "Collective", "Scope", "agree"]

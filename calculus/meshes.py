@@ -174,3 +174,8 @@ def one_size_each(meshes: Iterable[Mesh]) -> None:
                 because="a type says only the axis's name, so what a device holds would be anyone's guess",
                 help="give the axes of one of the meshes other names",
             )
+
+
+def open_mesh(names: Sequence[str]) -> Mesh:
+    """A mesh of axes whose sizes are not known: types are checked on it, and nothing is priced."""
+    return Mesh(Axis(name, None, AxisMode.EXPLICIT) for name in names)

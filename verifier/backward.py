@@ -7,6 +7,7 @@ communicates points into the text that was handed in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -94,6 +95,27 @@ class Made(NamedTuple):
     def backward(self, charge: Charge) -> bool:
         """Whether a charge is of an equation that was transposed."""
         return self.forward is not None and charge.sites[0][1] >= self.forward
+
+    def beyond(self, forward: Sequence[Charge]) -> list[Charge]:
+        """The charges that the program itself does not have: of equations that were transposed, and of what is computed
+        for them beside the program, such as how often a maximum occurs. forward: the charges of the program."""
+        left = Counter[tuple[object, ...]]()
+        for one in forward:
+            left[_moved(one)] += one.times or 1
+        lines = {one.equation.line for one in forward}
+        before = [one for one in self.examined.charges if not self.backward(one)]
+        theirs = set[int]()
+        for one in sorted(before, key=lambda one: one.equation.line not in lines):
+            if left[_moved(one)] >= (one.times or 1):
+                left[_moved(one)] -= one.times or 1
+                theirs.add(id(one))
+        return [one for one in self.examined.charges if id(one) not in theirs]
+
+
+def _moved(charge: Charge) -> tuple[object, ...]:
+    """What one charge says of each of its runs."""
+    one = charge.collective
+    return one.kind, one.axes, one.payload, str(one.volume), charge.exactness, charge.times is None
 
 
 def made(

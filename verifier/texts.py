@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from calculus.checking import Checker, open_mesh
-from calculus.meshes import AxisMode, Mesh
+from calculus.checking import Checker
+from calculus.meshes import AxisMode, Mesh, open_mesh
 from calculus.parameters import mesh as mesh_of
 from calculus.programs import Call, Document, Program, Value, bodies
 from calculus.refusals import Refusal, Refused

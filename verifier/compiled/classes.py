@@ -46,8 +46,8 @@ HOISTED: Final = Class(
 FOLDED: Final = Class(
     "folded away",
     ALWAYS,
-    "A pending sum whose pieces were cut, just before, from a value that every device had is that value again: "
-    "the all-reduce is not compiled.",
+    "A pending sum whose pieces were cut, just before, from a value that every device had is that value again, "
+    "or its blocks: nothing is compiled.",
 )
 CONSTANT: Final = Class(
     "constant",

@@ -176,8 +176,8 @@ class Surroundings:
 
     def _masked(self) -> bool:
         """Whether the operand is pieces of a value that every device had: the result of a cast, which is free."""
-        checked, _ = self._sites[-1]
-        maker = _makers(checked).get(self._moved) if isinstance(self._moved, str) else None
+        checked, atom = self._outside_of_branches(self._moved)
+        maker = _makers(checked).get(atom) if isinstance(atom, str) else None
         if maker is None or maker.primitive not in ("reshard", "vary_unreduced_cast", "preduced") or not maker.inputs:
             return False
         before, after = _types(checked).get(maker.inputs[0]), maker.types[0]  # type: ignore[arg-type]
@@ -185,6 +185,17 @@ class Surroundings:
             return isinstance(maker.inputs[0], Literal)
         axes = {*self._charge.collective.axes}
         return axes <= {*after.unreduced} and axes.isdisjoint(before.unreduced)
+
+    def _outside_of_branches(self, atom: Atom | None) -> tuple[Checked, Atom | None]:
+        """A value, or what it is outside of the branches that are given it, and the body in which it is that."""
+        for depth in range(len(self._sites) - 1, 0, -1):
+            checked, _ = self._sites[depth]
+            outer, at = self._sites[depth - 1]
+            call, names = outer.program.equations[at], (*checked.program.constants, *checked.program.inputs)
+            if call.primitive != "cond" or atom not in names:
+                return checked, atom
+            atom = call.inputs[names.index(atom) - len(names)]
+        return self._sites[0][0], atom
 
     def _is_spread(self, atom: Atom | None) -> bool:
         """Whether a value is one number in many places, by the equations that made it."""

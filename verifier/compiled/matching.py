@@ -252,7 +252,7 @@ _EXPLAIN: Final[tuple[tuple[Class, Explain], ...]] = (
     (PADDED, _fitting(_padded)),
     (SHARED, _shared),
     (ADDED, _added),
-    (FOLDED, _without(lambda one: one.masked and one.kind == "all-reduce")),
+    (FOLDED, _without(lambda one: one.masked and one.kind.endswith(("reduce", "scatter")))),
     (ALIKE, _without(lambda one: one.spread and not one.kind.endswith(("reduce", "scatter")))),
     (CONSTANT, _without(lambda one: one.constant)),
     (RENUMBERED, renumbered),

@@ -16,7 +16,7 @@ from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType, Type
 from calculus.volumes import Volume
 from verifier.attribution import Attribution
-from verifier.explaining.facts import AGAIN, Fact, Use, cotangent_or_none, fact, finished, remade, types_match
+from verifier.explaining.facts import AGAIN, Fact, Use, beside, cotangent_or_none, fact, finished, remade, types_match
 from verifier.report import Row
 from verifier.wording import Words
 
@@ -257,6 +257,13 @@ def backward_entry(charge: Charge, words: Words, forward: Forward) -> Entry:
         value = f"{_GRADIENT if decides.state != AGAIN else ''}{decides.value}"
     row = words.row(charge, value or words.value(charge))
     return Entry(BACKWARD, row, collective.volume, collective.group, decides, charge)
+
+
+def beside_entry(charge: Charge, words: Words) -> Entry:
+    """A row of what is computed beside the forward pass, for its derivative."""
+    collective = charge.collective
+    row = words.row(charge)
+    return Entry(BACKWARD, row, collective.volume, collective.group, beside(charge.equation), charge)
 
 
 def update_entry(charge: Charge, words: Words, forward: Forward) -> Entry:

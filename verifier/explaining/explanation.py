@@ -26,7 +26,7 @@ from calculus.types import ArrayType, Axes, Type
 from grammar.read import read
 from verifier.backward import KINDS, Derive, Made, made, point, positions_of, within
 from verifier.examine import Examined, counted
-from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, entries
+from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, beside_entry, entries
 from verifier.explaining.hardware import FORMULA, Hardware
 from verifier.explaining.underivable import NO_DERIVATIVE, equation_at, sentence
 from verifier.explaining.warnings import Warned, warnings
@@ -204,7 +204,7 @@ def _of_function(report: FunctionReport, wrt: Any) -> Explanation:
     first = floating(source) if wrt is None else 0
     forward = Forward(program, words)
     found.entries = entries(priced, words, forward, lambda charge: FORWARD, told)
-    found.checkers = {FORWARD: source.checker}
+    found.checkers = {FORWARD: source.checker.until_now()}
     if first is None:
         return _without(found, "no input is floating", checked, words)
     positions = chosen(source, first if wrt is None else wrt)
@@ -242,7 +242,9 @@ def _without(found: Explanation, why: str, checked: Checked, words: Words) -> Ex
 def _derived(found: Explanation, derived: Made, words: Words, forward: Forward, make: Derive) -> Explanation:
     """With the rows of a backward pass that was derived."""
     found.what = KINDS[make]
-    backward = [charge for charge in derived.examined.charges if derived.backward(charge)]
+    beyond = derived.beyond([one.charge for one in found.entries])
+    found.entries += [beside_entry(one, words) for one in beyond if not derived.backward(one)]
+    backward = [one for one in beyond if derived.backward(one)]
     found.entries += entries(backward, words, forward, lambda charge: BACKWARD)
     found.checkers[BACKWARD] = derived.examined.checker
     found.notes += derived.notes
@@ -274,7 +276,7 @@ def explain_text(
     words = Words(program, Examined(checker, checked, []), names, outputs, lines)
     forward = Forward(program, words)
     found.entries = entries(charges(checked), words, forward, lambda charge: FORWARD)
-    found.checkers = {FORWARD: checker}
+    found.checkers = {FORWARD: checker.until_now()}
     if step:
         found.warnings = warnings(checked, words, found.entries, differentiated=True)
         return _finished(found, lines)

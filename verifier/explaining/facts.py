@@ -23,6 +23,7 @@ REPLICATED: Final = "replicated"
 SHARDED: Final = "sharded"
 REDUCED: Final = "reduced"
 AGAIN: Final = "again"
+BESIDE: Final = "beside"
 UNTRACKED: Final = "untracked"
 OTHER: Final = "other"
 
@@ -45,9 +46,9 @@ class Use(NamedTuple):
 class Fact(NamedTuple):
     """A fact of the forward program. state: of the value along the axes: `replicated`, `sharded`, `reduced`; `cast`
     where the equation changes its placement; `again` where it is moved in the forward pass and moved again;
-    `untracked` where no type tells; `other`.
-    value: what people call it (`params['w']`), empty where nobody does. type: its type, where it is used. use: where
-    that is; `None` where that is not known. says: all of it in a sentence."""
+    `beside` where no cotangent is moved, but what the derivative is computed from; `untracked` where no type tells;
+    `other`. value: what people call it (`params['w']`), empty where nobody does. type: its type, where it is used.
+    use: where that is; `None` where that is not known. says: all of it in a sentence."""
 
     state: str
     value: str
@@ -140,6 +141,12 @@ def remade(equation: Equation) -> Fact:
     """Of what the forward pass communicates, computed again in the backward pass."""
     told = f"{equation.primitive} is part of what the backward pass computes again (rematerialisation)"
     return Fact(AGAIN, "", None, None, told)
+
+
+def beside(equation: Equation) -> Fact:
+    """Of what is computed beside the forward pass."""
+    told = f"{equation.primitive} is computed beside the forward pass, for the derivative alone"
+    return Fact(BESIDE, "", None, None, told)
 
 
 def finished(charge: Charge, use: Use) -> Fact:

@@ -60,6 +60,9 @@ MATRICES: Final = frozenset({"triangular_solve"})
 SCATTERS: Final = frozenset({"scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"})
 """Likewise what is put in places, where its rows are cut and neither the array nor the places are."""
 
+GROUPED: Final = "conv_general_dilated"
+"""Likewise a convolution in groups, whatever of it is cut: the axes along which nothing is cut take part."""
+
 
 def guarantees(examined: Examined) -> list[Answer]:
     """The answer for each mesh axis of more than one device, of a program that is well typed."""
@@ -133,7 +136,7 @@ def _axes(checker: Checker) -> list[Axis]:
 def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
     """The equations that are not cut, with the axes that their operands are cut along."""
     for program, _ in checker.walked():
-        if program.uses(WHOLE | MATRICES | SCATTERS):
+        if program.uses(WHOLE | MATRICES | SCATTERS | {GROUPED}):
             for equation in program.equations:
                 if equation.primitive in WHOLE:
                     axes = (axis for type in _operands(program, equation) for axis in _along(type))
@@ -145,6 +148,17 @@ def _whole(checker: Checker) -> Iterator[tuple[str, frozenset[str]]]:
                     types = typed_names(program)
                     array, places, rows = ({*_along(types.get(str(atom)))} for atom in equation.inputs[:3])
                     yield equation.primitive, frozenset(rows - array - places)
+                elif equation.primitive == GROUPED and _in_groups(equation) and _is_cut(program, equation):
+                    yield equation.primitive, frozenset(axis.name for axis in _axes(checker))
+
+
+def _in_groups(equation: Equation) -> bool:
+    counts = (equation.parameters.get(name, 1) for name in ("feature_group_count", "batch_group_count"))
+    return any(count != 1 for count in counts)
+
+
+def _is_cut(program: Program, equation: Equation) -> bool:
+    return any(axis for type in (*_operands(program, equation), *equation.types) for axis in _along(type))
 
 
 def _operands(program: Program, equation: Equation) -> Iterator[Type | None]:

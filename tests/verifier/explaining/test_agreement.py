@@ -37,6 +37,8 @@ FREE, YES, UNKNOWN = (Answer("X", one) for one in (Guarantee.FREE, Guarantee.COM
         (YES, [SUM], [MOVED], AGREED),
         (YES, [SUM], [], REFUSED),
         (YES, [dataclasses.replace(SUM, masked=True)], [], AGREED),  # folded away
+        (YES, [dataclasses.replace(SUM, kind="reduce-scatter", masked=True)], [], AGREED),  # seed 902613708270
+        (YES, [dataclasses.replace(SUM, kind="all-gather", masked=True)], [], REFUSED),
         (YES, [SUM, dataclasses.replace(SUM, masked=True, site=1)], [], REFUSED),
         (UNKNOWN, [SUM], [], OPEN),
         (UNKNOWN, [SUM], [MOVED], OPEN),
@@ -77,6 +79,13 @@ SCATTERED = (
     "      indices_are_sorted=False\n      mode=GatherScatterMode.FILL_OR_DROP\n      unique_indices=False\n"
     "      update_consts=()\n      update_jaxpr={{ lambda ; d:f32[] e:f32[]. let f:f32[] = add d e in (f,) }}\n"
     "    ] a b c\n  in (r,) }}"
+)
+GROUPS = program(
+    "r:f32[8@X,16,8] = conv_general_dilated[\n      batch_group_count=1\n      dimension_numbers=ConvDimensionNumbers("
+    "lhs_spec=(0, 2, 1), rhs_spec=(2, 1, 0), out_spec=(0, 2, 1))\n      feature_group_count=GROUPS\n      "
+    "lhs_dilation=(1,)\n      out_sharding=None\n      padding=((1, 1),)\n      precision=None\n      "
+    "preferred_element_type=None\n      rhs_dilation=(1,)\n      window_strides=(1,)\n    ] a b",
+    "a:f32[8@X,16,4] b:f32[3,EACH,8]",
 )
 TOP = program("r:f32[8@X,2] i:i32[8@X,2] = top_k[axis=1 k=2] a", "a:f32[8@X,8]")
 
@@ -134,6 +143,10 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
         (SCATTERED.format("4,8", "4,1", "4@X"), "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
         (SCATTERED.format("4,8", "4@X,1", "4@X"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
         (SCATTERED.format("4@X,8", "4,1", "4@X"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
+        # measured: a convolution in groups gathers its batch, and its gradient adds up along the idle axis
+        (GROUPS.replace("GROUPS", "1").replace("EACH", "4"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
+        (GROUPS.replace("GROUPS", "2").replace("EACH", "2"), "X=2, Y=4", {"X": "OPEN", "Y": "OPEN"}),
+        (GROUPS.replace("GROUPS", "2").replace("EACH", "2").replace("8@X", "8"), "X=2", {"X": "FREE"}),
         # measured, seed 11000100 of agree --communication: a permute and an all-reduce over the idle axis
         (RENUMBERED, "X=2, Y=2", {"X": "OPEN", "Y": "OPEN"}),
         (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),

@@ -187,3 +187,33 @@ def test_what_is_not_well_typed_fails() -> None:
 def test_types_are_asserted_by_the_same_function() -> None:
     assert testing.assert_type is verifier.assert_type
     assert testing.WrongType is verifier.WrongType
+
+
+@jax.custom_vjp
+def totalled(x: jax.Array) -> jax.Array:
+    return x * 2
+
+
+def _twice(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return x * 2, x
+
+
+def _by_total(x: jax.Array, ct: jax.Array) -> tuple[jax.Array]:
+    return (ct * x.sum(0)[None],)
+
+
+totalled.defvjp(_twice, _by_total)
+
+
+def test_what_only_the_derivative_is_computed_from_belongs_to_the_backward_pass() -> None:
+    """JAX's gradient of a maximum counts where it occurs; that of a product gathers the factors; a rule of one's own
+    may add up what it has kept. XLA moves that, though no cotangent is moved (measured)."""
+    for function, forward, backward in (
+        (totalled, nothing, {"data": {"all-reduce": Bytes(16)}}),
+        (lambda x: x.max(0), {"data": {"all-reduce": Bytes(16)}}, {"data": {"all-reduce": Bytes(16)}}),
+        (lambda x: jnp.prod(x, 0), {"data": {"all-reduce": 1}}, {"data": {"all-gather": Bytes(128)}}),
+        (lambda x: x.sum(0), {"data": {"all-reduce": 1}}, nothing),
+        (jnp.sin, nothing, nothing),
+    ):
+        found = assert_communication(function, (X,), forward=forward, backward=backward)
+        assert {one.fact.state for one in found.of("backward") if one.fact is not None} <= {"beside"}
