@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from calculus.communication import Collective, move
@@ -40,6 +41,17 @@ def state(type: object, axes: Axes) -> str:
     """The state that an array has along all these axes; nothing where it has several."""
     states = {type.state(axis) for axis in axes} if isinstance(type, ArrayType) else set()
     return states.pop() if len(states) == 1 else ""
+
+
+def closed(
+    types: Sequence[Type | None], free: Callable[[Type | None, Type | None], bool]
+) -> list[frozenset[Type | None]]:
+    """Sets of several of these types that none outside of is cast into for nothing: what one or two of them can be cast
+    from, and what one of them cannot be cast to. free: whether a cast costs nothing."""
+    below = {target: frozenset(source for source in types if free(source, target)) for target in types}
+    above = [frozenset(other for other in types if one not in below[other]) for one in types]
+    pairs = (below[one] | below[other] for one, other in itertools.combinations(types, 2))
+    return [some for some in dict.fromkeys((*below.values(), *pairs, *above)) if 1 < len(some) < len(types)]
 
 
 def _restated(type: ArrayType, axes: Axes, state: str) -> ArrayType:

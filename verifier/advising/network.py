@@ -9,7 +9,8 @@ type. Everything is priced as often as it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,7 +22,7 @@ from calculus.programs import Atom, Equation, Literal, Program, Value
 from calculus.types import ArrayType, Type
 from calculus.uses import Operand
 from verifier.advising.cells import Cell, Cells, Kinds, same_types
-from verifier.advising.choices import moving, state
+from verifier.advising.choices import closed, moving, state
 from verifier.advising.solving import Model
 from verifier.advising.tangents import REMADE, Flow, alive, body_of, branches_of
 
@@ -113,6 +114,7 @@ class Network:
         self.steps = 0
         self._depth = 0
         self._beside: dict[int, frozenset[str]] = {}
+        self._sets: dict[object, list[frozenset[Type | None]]] = {}
         self.flow = Flow()
         names = (*program.constants, *program.inputs)
         types = (*program.constant_types, *program.input_types)
@@ -152,24 +154,59 @@ class Network:
             if source is type:
                 ways[made] = 1.0
                 continue
-            if ("reshard", source, type) in self.cells.refused or (self.plain and not node.free):
+            price = self._cast(node, source, type)
+            if price is None:
                 continue
-            price = moving(source, type, self.cells.mesh, node.active) * node.times
-            cast = node.casts[source, type] = self.model.variable(price, 1.0 + INSIDE * node.depth, integral=False)
+            weight = 1.0 + INSIDE * node.depth
+            cast = node.casts[source, type] = self.model.variable(price * node.times, weight, integral=False)
             self.model.row({cast: 1.0, made: -1.0}, -1.0, 0.0)
             ways[cast] = 1.0
         self.model.row(ways, 0.0, float(len(ways)))
         return found
 
-    def needs(self, some: Sequence[int], node: Node, type: Type | None) -> None:
-        """Where one of these variables, of which at most one is 1, is so, a value is there in a type; where it cannot
-        be, all of them are 0."""
-        known = next((own for own in node.made if same_types(own, type)), MISSING)
-        if known is MISSING:
-            self.model.row(dict.fromkeys(some, 1.0), 0.0, 0.0)
-        else:
-            row = {**dict.fromkeys(some, 1.0), self.there(node, known): -1.0}  # type: ignore[arg-type]
-            self.model.row(row, -1.0, 0.0)
+    def needs(self, node: Node, uses: Iterable[tuple[Type | None, Sequence[int]]]) -> None:
+        """One use of a value: by type, the variables of which one is 1 where it is used in that type, and at most one
+        in all. It is there in the type; where it cannot be, they are 0.
+
+        It is there in one of several types, too, where it is made in one of them, or was cast into one that is used,
+        from one that is none of them. That follows of whole numbers, not of halves: half of it made replicated and half
+        reduced, which are cast to each other for nothing, would be half there and half there, and the other halves
+        unreduced. So it is a row for each set of types that nothing outside of is cast into for nothing."""
+        known: dict[Type | None, list[int]] = {}
+        for type, some in uses:
+            own = next((own for own in node.made if same_types(own, type)), MISSING)
+            if own is MISSING:
+                self.model.row(dict.fromkeys(some, 1.0), 0.0, 0.0)
+            else:
+                known.setdefault(own, []).extend(some)  # type: ignore[arg-type]
+        for one, some in known.items():
+            self.model.row({**dict.fromkeys(some, 1.0), self.there(node, one): -1.0}, -1.0, 0.0)
+        for several in self._closed(node) if len(known) > 1 else ():
+            within = [one for one in known if one in several]
+            if len(within) > 1:
+                row = {variable: 1.0 for one in within for variable in known[one]}
+                row |= {node.made[one]: -1.0 for one in several}
+                row |= {
+                    cast: -1.0
+                    for (source, target), cast in node.casts.items()
+                    if target in within and source not in several
+                }
+                self.model.row(row, -1.0, 0.0)
+
+    def _closed(self, node: Node) -> list[frozenset[Type | None]]:
+        types = tuple(node.made)
+        key = (types, node.active, self.plain and not node.free)
+        if key not in self._sets:
+            self._sets[key] = closed(types, lambda source, target: self._cast(node, source, target) == 0.0)
+        return self._sets[key]
+
+    def _cast(self, node: Node, source: Type | None, target: Type | None) -> float | None:
+        """What a cast of a value costs, each time; `None` where there is none."""
+        if source is target:
+            return 0.0
+        if ("reshard", source, target) in self.cells.refused or (self.plain and not node.free):
+            return None
+        return moving(source, target, self.cells.mesh, node.active)
 
     # --- bodies -------------------------------------------------------------------------------------------------------
 
@@ -236,8 +273,8 @@ class Network:
             one = self.model.variable(price, float(cell.changed))
             step.cells.append((cell, one))
         for index, node in enumerate(operands):
-            for type in dict.fromkeys(cell.operands[index] for cell in cells) if node is not None else ():
-                self.needs([one for cell, one in step.cells if cell.operands[index] is type], node, type)  # type: ignore[arg-type]
+            if node is not None:
+                self.needs(node, [(cell.operands[index], [one]) for cell, one in step.cells])
         self.model.row({one: 1.0 for _, one in step.cells}, 1.0, 1.0)
         for number, node in enumerate(results):
             for type, made in node.made.items():
@@ -268,24 +305,29 @@ class Network:
             self._depth -= 1
             step.branches.append(room)
             for node, inside, alike in zip(operands[1:], inputs, step.branches[0].inputs, strict=True):
+                self.handed(inside.made, node, inside.type)
                 for type, made in inside.made.items():
-                    self.handed(made, node, type, inside.type)
                     if alike is not inside:  # all branches are given the same operands
                         twins = {one: -1.0 for own, one in alike.made.items() if same_types(own, type)}
                         self.model.row({made: 1.0, **twins}, 0.0, 0.0)
             for node, output in zip(results, room.outputs, strict=True):
-                for type, made in node.made.items():
-                    self.handed(made, output, type, node.type)
+                self.handed(node.made, output, node.type)
         if operands[0] is not None:
             self.model.row({self.there(operands[0], operands[0].type): 1.0}, 1.0, 1.0)
         return step
 
-    def handed(self, made: int, node: Node | None, type: Type | None, own: Type | None) -> None:
-        """Where a value is made in a type, it is because another one is there in it; a number is in its own."""
+    def handed(
+        self, made: Mapping[Type | None, int], node: Node | None, own: Type | None,
+        at: Callable[[Type | None], Type | None] = lambda type: type,
+    ) -> None:  # fmt: skip
+        """Where a value is made in a type, it is because another one is there in what that is elsewhere; a number is
+        in its own."""
         if node is not None:
-            self.needs([made], node, type)
-        elif type is not own:
-            self.model.row({made: 1.0}, 0.0, 0.0)
+            self.needs(node, [(at(type), [one]) for type, one in made.items()])
+        else:
+            for type, one in made.items():
+                if type is not own:
+                    self.model.row({one: 1.0}, 0.0, 0.0)
 
     def called(
         self, equation: Equation, operands: list[Node | None], inner: Program, flows: dict[str, bool], times: int,
@@ -320,25 +362,19 @@ class Network:
             result.free = self._depth == 0
         step = Step(equation, operands, results, inner=room, held=held, carried=carried, length=length)
         for index, (node, inside) in enumerate(zip(operands, inputs, strict=True)):
-            for type, made in inside.made.items():
-                if node is None:
-                    if type is not inside.type:
-                        self.model.row({made: 1.0}, 0.0, 0.0)
-                else:
-                    self.needs([made], node, step.outside(type, index))
+            self.handed(inside.made, node, inside.type, functools.partial(step.outside, index=index))
         for number, (node, output) in enumerate(zip(results, room.outputs, strict=True)):
+            kept: dict[Type | None, int] = {}
             for type, made in node.made.items():
                 wanted = step.inside(type, number)
                 if number >= carried and length is not None and not same_types(stacked(wanted, length), type):
                     self.model.row({made: 1.0}, 0.0, 0.0)  # cut on the dim that the loop makes
-                elif output is None:
-                    if type is not node.type:
-                        self.model.row({made: 1.0}, 0.0, 0.0)
                 else:
-                    self.needs([made], output, wanted)
+                    kept[type] = made
                 if number < carried:
                     alike = [one for own, one in inputs[held + number].made.items() if same_types(own, type)]
                     self.model.row({made: 1.0, **dict.fromkeys(alike, -1.0)}, 0.0, 0.0)
+            self.handed(kept, output, node.type, functools.partial(step.inside, number=number))
         return step
 
     def beside(self, program: Program) -> frozenset[str]:

@@ -182,6 +182,7 @@ def test_eight_layers_of_a_transformer_take_seconds() -> None:
     started = time.process_time()
     found = advise(repeated(program, 4, wrt), parse_meshes("data=4,model=2"), wrt, ["data"])
     assert time.process_time() - started < 30
+    assert found.proved
     assert found.before.runs == 4 * found.after.runs
     assert found.before.wire == pytest.approx(4 * found.after.wire)
     assert all(not one.inside for one in found.after.charges)
@@ -228,6 +229,7 @@ def test_tensor_parallel_layers_reduce_what_several_weights_give_once() -> None:
         [one for one in price.charges if one.collective.axes == ("model",)] for price in (found.before, found.after)
     ]
     assert len(over[0]) - len(over[1]) == 6
+    assert found.proved
 
 
 def test_what_is_gathered_is_gathered_as_reduced() -> None:
