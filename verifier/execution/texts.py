@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from calculus.checking import Checker
 from calculus.communication import EXACT
 from calculus.meshes import Mesh
 from calculus.programs import Equation
@@ -75,7 +76,12 @@ def run_text(
     names = (*program.constants, *program.inputs)
     types = dict(zip(names, (*program.constant_types, *program.input_types), strict=True))
     arrays = {name: _array(name, values, held(types.get(name)), names) for name, values in (given or {}).items()}
-    return Ran(report, run(program, list(meshes) or meshes_of(document), seed, arrays), sizes=sizes)
+    checker = Checker(list(meshes) or meshes_of(document))
+    outcome = run(program, list(checker.scope.meshes), seed, arrays, checker)
+    from verifier.execution.tracked import split_otherwise
+
+    split_otherwise(program, outcome, checker, seed)
+    return Ran(report, outcome, sizes=sizes)
 
 
 def run_function(report: FunctionReport, seed: int = 0, given: Mapping[str, Any] | None = None) -> Ran:
@@ -93,10 +99,11 @@ def run_function(report: FunctionReport, seed: int = 0, given: Mapping[str, Any]
     }
     outcome = run(program, list(source.meshes), seed, arrays, source.checker)
     twin = source.twin() if source.twin is not None else None
-    if twin is not None:
-        from verifier.execution.tracked import compared
+    from verifier.execution.tracked import compared, split_otherwise
 
+    if twin is not None:
         compared(program, outcome, twin, seed, source.outputs)
+    split_otherwise(program, outcome, source.checker, seed, source.outputs)
     called = {name: path for path, name in paths.items()}
     outcome.inputs = [one._replace(name=called.get(one.name, one.name)) for one in outcome.inputs]
     if len(outcome.results) == len(source.outputs):

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final, NamedTuple
 
+from calculus.checking import Checker
 from calculus.collectives import COLLECTIVES
 from calculus.copies import Copies
 from calculus.meshes import Mesh
-from calculus.parameters import names
+from calculus.parameters import names, sequence, spec
 from calculus.programs import Equation, Program, bodies
 from calculus.types import ArrayType
 from verifier.devices import Array
@@ -69,6 +70,35 @@ def compared(program: Program, outcome: Outcome, twin: Twin, seed: int, paths: S
             held = ((path, mine.value), (f"{path} with check_vma=True", right.value))
             outcome.problems.append(Problem(message, held=held if _small(mine.value) else ()))
         return
+
+
+def split_otherwise(program: Program, outcome: Outcome, checker: Checker, seed: int, paths: Sequence[str] = ()) -> None:
+    """Where something pending goes into a shard_map with check_vma=False: run once more on the same inputs, in other
+    pieces, and add a note to a run that is right where a result is another then. No type says that it must not be. paths: what people call the results.
+    """
+    if not outcome.equal or not any(_pending(one) for one in untracked(program)):
+        return
+    pending = [one for one in outcome.inputs if one.type.unreduced]
+    given = {one.name: one.value if one in pending else one.blocks for one in outcome.inputs}
+    beside = run(program, checker.scope.meshes, seed + 1, given, checker)
+    if not beside.equal:
+        return
+    allowed = max(outcome.allowed, beside.allowed)
+    for at, (mine, other) in enumerate(zip(outcome.results, beside.results, strict=False)):
+        difference = apart(mine.value, other.value, allowed)
+        if difference:
+            said = difference.replace(" whole, ", ", ").replace(" on devices", " in other pieces")
+            outcome.notes.append(
+                f"check_vma=False: {paths[at] if at < len(paths) else mine.name} depends on how what is pending is "
+                f"split into pieces, and not on their sum alone: {said}"
+            )
+            return
+
+
+def _pending(equation: Equation) -> bool:
+    """Whether something pending goes into a shard_map."""
+    asked = (spec(one, "in_specs") for one in sequence(equation.parameters["in_specs"], "in_specs"))
+    return any(one is not None and one.unreduced for one in asked)
 
 
 def untracked(program: Program) -> Iterator[Equation]:

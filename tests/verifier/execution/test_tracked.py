@@ -134,3 +134,14 @@ def test_a_gradient_that_is_summed_rightly_is_the_same_in_both(check: bool) -> N
 
     found = ran(of_a_scale, (struct(2), struct(8, 2, spec=P("X"))), (P(), P("X")), P(), (), check)
     assert (found.verdict, outcome(found).notes) == ("equal", [])
+
+
+@pytest.mark.parametrize(("body", "depends"), [(jnp.sin, True), (lambda u: u * 2.0, False)])
+def test_what_depends_on_the_pieces_of_a_pending_sum(body: Callable[..., Any], depends: bool) -> None:
+    """sin(1.5) + sin(-0.125) is not sin(1) + sin(0.375); twice the pieces are twice the sum."""
+    types = (struct(4, spec=P(None, unreduced={"X"})),)
+    found = ran(lambda u: jax.lax.psum(body(u), "X"), types, P(unreduced={"X"}), P(), ())
+    notes = [note for note in outcome(found).notes if "depends on how what is pending is split" in note]
+    assert outcome(found).equal
+    assert len(notes) == depends
+    assert all(note.startswith("check_vma=False: result depends") for note in notes)
