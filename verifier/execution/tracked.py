@@ -74,8 +74,8 @@ def compared(program: Program, outcome: Outcome, twin: Twin, seed: int, paths: S
 
 def split_otherwise(program: Program, outcome: Outcome, checker: Checker, seed: int, paths: Sequence[str] = ()) -> None:
     """Where something pending goes into a shard_map with check_vma=False: run once more on the same inputs, in other
-    pieces, and add a note to a run that is right where a result is another then. No type says that it must not be. paths: what people call the results.
-    """
+    pieces, and add a note to a run that is right where a result is another then. No type says that it must not be.
+    paths: what people call the results."""
     if not outcome.equal or not any(_pending(one) for one in untracked(program)):
         return
     pending = [one for one in outcome.inputs if one.type.unreduced]

@@ -87,6 +87,9 @@ class Shown(NamedTuple):
         elif not said:
             said.append("nothing is to be shown")
         lines = [f"{NAME}.{entry.number} ({KINDS[entry.kind]}): {entry.title}: {', '.join(said)}"]
+        if entry.counterexample is not None and entry.counterexample.by == DEVICES:
+            lines.append(f"    {' '.join(entry.program.split())}")
+            lines.append(f"    on devices: {' '.join(entry.evidence.split())}")
         return "\n".join([*lines, *(f"    {one}" for one in self.says)])
 
 

@@ -226,9 +226,12 @@ class Subject:
             change = (other - one) / (2 * STEP)
             smooth = np.allclose(other - here, here - one, 0.01, 0.01 * STEP)
             if smooth and not np.allclose(change, tangent, 0.01, 0.01):
-                says = f"along {'; '.join(map(written, ways))} at {'; '.join(map(written, points))} its result changes"
+                moved = [f"{name} = {written(point)}" for name, point in zip(names, points, strict=True)]
+                along = [f"{name} {written(way)}" for name, way in zip(names, ways, strict=True)]
+                says = f"at {', '.join(moved)}, in the direction of {', of '.join(along)}, its result changes"
                 says += f" by {written(change)}, and JAX says by {written(tangent)}"
-                return Found(says, tuple(_lines(outcome)), inputs)
+                called = [*names, *(f"direction of {name}" for name in names)]
+                return Found(says, tuple(_lines(outcome, called=called)), inputs)
         return None
 
 
@@ -246,8 +249,9 @@ def _numbers(
     return np.asarray(found / parts if dtype.kind in "fc" else found, dtype)
 
 
-def _lines(outcome: Outcome, wrong: Problem | None = None) -> Iterator[str]:
-    """What each device holds of the inputs, and of what is wrong; else of the first result."""
+def _lines(outcome: Outcome, wrong: Problem | None = None, called: Sequence[str] = ()) -> Iterator[str]:
+    """What each device holds of the inputs, and of what is wrong; else of the first result. called: what the inputs
+    are, where their program says it otherwise."""
     grid = Grid(outcome.mesh, outcome.devices)
     inputs = [grid.named(one.blocks) for one in outcome.inputs]
     held = dict(wrong.held) if wrong is not None else {}
@@ -257,7 +261,10 @@ def _lines(outcome: Outcome, wrong: Problem | None = None) -> Iterator[str]:
         apart = [one for one in shown if wrong is not None and wrong.message.startswith(f"{one.name},")]
         held = dict(grid.named((apart or shown)[0].blocks))
     for number, at in enumerate(grid.named([np.zeros(())] * outcome.devices)):
-        has = "; ".join(written(one[number][1]) for one in inputs)
+        has = ", ".join(
+            f"{name} = {written(one[number][1])}" if len(inputs) > 1 else written(one[number][1])
+            for name, one in zip(called or [shown.name for shown in outcome.inputs], inputs, strict=False)
+        )
         made = held.get(at[0]) if len(held) == outcome.devices else None
         parts = [f"holds {has}"] if has else []
         parts += [f"computes {written(made)}"] if made is not None else []

@@ -221,3 +221,9 @@ def test_what_is_printed_of_an_entry(shown: dict[int, list[Outcome]]) -> None:
     assert "refuted" not in lines[0].splitlines()[0]
     assert "proved from definition" in lines[2]
     assert {TESTED, DEFINITION} >= set(entries(["23"], rows)[0].statuses)
+
+
+def test_what_devices_alone_show_is_printed_with_what_they_hold() -> None:
+    (one,) = entries(["147"], [])
+    assert "with x: f32[8@(X,Y)] on a mesh X=4, Y=2" in str(one)
+    assert "on devices: x = [0,1,2,3,4,5,6,7]: eight CPU devices read back [0,1,0,0,2,3,0,22]" in str(one)

@@ -217,3 +217,5 @@ def test_counterexamples_are_what_they_say_by_hand() -> None:
     change = (after - before) / 2e-6
     vectors = np.linalg.eigh((point + point.T) / 2)[1]
     assert not np.allclose(change, np.diag(vectors.T @ way @ vectors), 1e-2)
+    assert says.startswith("at a = [[")
+    assert "in the direction of a [[" in says
