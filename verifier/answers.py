@@ -30,14 +30,8 @@ def function_report(target: str, meshes: list[Mesh], moved: bool = False) -> tup
             return report_on(target, str(meshes[0]) if meshes else None, moved), ""
     except BadFactory as error:
         message, _, help = str(error).partition("\n  help: ")
-        if error.refused:
-            refusal = refuse("unmodelled-construct", message, because=_NO_PROGRAM, help=help).refusal
-            return NoFunction(target, "refused", refusals=[refusal]), str(error)
         refusal = refuse("no-function", message, help=help).refusal
         return NoFunction(target, "malformed", refusals=[refusal]), str(error)
-
-
-_NO_PROGRAM: Final = "JAX refuses the function, and leaves no program to judge"
 
 
 class NoFunction(Report):
@@ -140,8 +134,10 @@ def backward_report(report: Report, text: str, meshes: list[Mesh]) -> Report:
     from verifier.functions import FunctionReport
 
     if isinstance(report, FunctionReport):
+        from verifier.function_backward import derive_function
+
         try:
-            found = report.backward()
+            found = derive_function(report, vjp)
         except UnknownInput as error:
             refusal = refuse("no-cotangent", str(error), help="give a function of floating arguments").refusal
             return Derived(report.file, "refused", refusals=[refusal], kind=_BOTH)

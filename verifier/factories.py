@@ -34,10 +34,7 @@ _TARGET: Final = re.compile(rf"(?:{_NAME}|.+\.py):{_NAME}")
 
 
 class BadFactory(ValueError):
-    """A name that leads to nothing to check. The message says why, and the repair. refused: whether it leads to a
-    function, and JAX refuses that."""
-
-    refused = False
+    """A name that leads to nothing to check. The message says why, and the repair."""
 
 
 def is_target(name: str) -> bool:
@@ -163,18 +160,7 @@ def _run(target: str, doing: str, what: str, call: Callable[[], Any]) -> Any:
     except BaseException as error:
         if is_interrupt(error):
             raise KeyboardInterrupt from error
-        bad = BadFactory(f"{what} {_words(error)}{_place(error)}{_help(error, target)}")
-        bad.refused = doing == "traced" and _refusal_of_jax(error)
-        raise bad from error
-
-
-def _refusal_of_jax(error: BaseException) -> bool:
-    """Whether JAX has no rule for what it is asked, or asserts a type that is not there: not somebody's own line."""
-    noted = any("JAX raised this" in note for note in getattr(error, "__notes__", ()))  # `verifier.with_jax.trace`
-    last = traceback.extract_tb(error.__traceback__)[-1:]  # JAX takes its own frames away
-    theirs = noted and not any((frame.line or "").startswith(("raise", "assert")) for frame in last)
-    named = isinstance(error, (NotImplementedError, AssertionError)) or type(error).__name__ == "ShardingTypeError"
-    return theirs and (named or str(error).startswith("unexpected JAX type"))
+        raise BadFactory(f"{what} {_words(error)}{_place(error)}{_help(error, target)}") from error
 
 
 @contextlib.contextmanager

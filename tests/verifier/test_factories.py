@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import verifier
 from verifier.cli import main
-from verifier.factories import is_target
+from verifier.factories import is_target, made_by
 
 MODULE = """
 import jax, jax.numpy as jnp
@@ -203,8 +204,18 @@ def test_what_jax_refuses_is_refused() -> None:
     """It is no mistake in how the command is used: JAX has no derivative of a maximum over devices."""
     result = run("users_steps:greatest")
     assert result.exit_code == 1
-    assert "unmodelled: users_steps:greatest cannot be traced: NotImplementedError: Differentiation" in result.output
+    assert "unmodelled: JAX does not trace this: NotImplementedError: Differentiation rule for 'pmax'" in result.output
     assert "because: JAX refuses the function" in result.output
+    function, arguments, _ = made_by("users_steps:greatest")
+    report = verifier.check(function, *arguments)  # in Python too
+    assert (report.verdict, [one.code for one in report.refusals]) == ("refused", ["unmodelled-construct"])
+
+
+def test_a_mesh_beside_that_of_the_arguments() -> None:
+    result = run("users_steps:good", "--mesh", "data=3")
+    assert result.exit_code == 2
+    assert "the mesh that is given has data=3, and the arguments lie on data=4" in result.output
+    assert "leave out the mesh that is given" in result.output
 
 
 def test_an_error_names_the_users_line() -> None:

@@ -329,3 +329,12 @@ def test_a_region_has_its_price_and_its_certainty_backward_too(name: str) -> Non
     ]
     assert (ours.verdict, prices[0]) == ("ok", prices[1])
     assert [row.exactness for row in ours.communication if row.kind == "unknown"] == ["chosen by the compiler"] * chosen
+
+
+def test_forward_and_backward_is_both() -> None:
+    """The value, whose sum over devices the gradient alone does not need, and the gradient."""
+    data = json.loads(run("check", "users_loss:step", "--backward", "--json").stdout)
+    forward, both = ([(row["kind"], row["value"]) for row in one["communication"]] for one in data)
+    assert forward
+    assert all(row in both for row in forward)
+    assert len(both) > len(forward)

@@ -18,7 +18,7 @@ from calculus.copies import Copies
 from calculus.meshes import Mesh
 from calculus.parameters import names, sequence, spec
 from calculus.programs import Equation, Program, bodies
-from calculus.types import ArrayType
+from calculus.types import ArrayType, Type
 from verifier.devices import Array
 from verifier.execution.comparing import apart
 from verifier.execution.run import Outcome, Problem, run
@@ -78,8 +78,7 @@ def split_otherwise(program: Program, outcome: Outcome, checker: Checker, seed: 
     paths: what people call the results."""
     if not outcome.equal or not any(_pending(one) for one in untracked(program)):
         return
-    pending = [one for one in outcome.inputs if one.type.unreduced]
-    given = {one.name: one.value if one in pending else one.blocks for one in outcome.inputs}
+    given = {one.name: one.value if _is_pending(one.type) else one.blocks for one in outcome.inputs}
     beside = run(program, checker.scope.meshes, seed + 1, given, checker)
     if not beside.equal:
         return
@@ -93,6 +92,10 @@ def split_otherwise(program: Program, outcome: Outcome, checker: Checker, seed: 
                 f"split into pieces, and not on their sum alone: {said}"
             )
             return
+
+
+def _is_pending(type: Type) -> bool:
+    return isinstance(type, ArrayType) and bool(type.unreduced)
 
 
 def _pending(equation: Equation) -> bool:

@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jax.tree_util import tree_flatten, tree_unflatten
 
 from calculus.meshes import Mesh
+from calculus.refusals import refuse
 from verifier.with_jax import meshes
 from verifier.with_jax.names import Leaf, called, is_array, leaves, paths
 from verifier.with_jax.shared import PROGRAM, opened
@@ -66,6 +67,7 @@ def trace(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> Trace:
     args, kwargs = _placed((args, kwargs), leaves(f, args, kwargs), context)
     known = leaves(f, args, kwargs)
     used = list(meshes.of_arguments(leaf.value for leaf in known))
+    _alike(given, used)
     if context is None and len(meshes.distinct(used)) == 1:
         given = context = meshes.abstract(getattr(used[0], "abstract_mesh", used[0]))  # specs in f mean this mesh
     with _context(given), _noted(f):
@@ -73,6 +75,21 @@ def trace(f: Any, *args: Any, mesh: Any = None, **kwargs: Any) -> Trace:
             made = f.trace(*args, **kwargs)
             return _traced(getattr(made, "traced", made), known, context, used)
         return _plain(f, args, kwargs, known, context, used)
+
+
+def _alike(given: Any, used: Sequence[Any]) -> None:
+    """Refuses `bad-mesh` where a mesh is given, and arguments lie on one whose axes have other sizes."""
+    said = meshes.ours(given) if given is not None else Mesh(())
+    for mesh in meshes.distinct(used):
+        apart = [axis for axis in said.axes if axis.name in mesh and mesh.size((axis.name,)) != axis.size]
+        if apart:
+            sizes = [", ".join(f"{axis.name}={one.size((axis.name,))}" for axis in apart) for one in (said, mesh)]
+            raise refuse(
+                "bad-mesh",
+                f"the mesh that is given has {sizes[0]}, and the arguments lie on {sizes[1]}",
+                because="an array says itself on which mesh it lies",
+                help="leave out the mesh that is given, or make the arguments on it",
+            )
 
 
 def placed(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any], mesh: Any) -> tuple[Any, Any]:
@@ -187,5 +204,7 @@ def _noted(f: Any) -> Iterator[None]:
         note = f"shardproof: JAX raised this while it traced {name}, before anything was checked"
         if "mesh context" in str(error):
             note += "; give the mesh as mesh=..., or call this under jax.set_mesh(...)"
+        if "match the mesh passed to shard_map" in str(error):
+            note += "; a shard_map in it has its own mesh: leave out the mesh that is given"
         error.add_note(note)
         raise
