@@ -22,41 +22,47 @@ REFERENCE: Final = "0.12.0.1"
 """The release that is spoken of where none is installed."""
 
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
-    "add": ("U",),
+    "add": ("U stretched",),
     "cholesky_update": ("V manual",),
-    "cond": ("N V",),
-    "conv_general_dilated": ("S",),
-    "div": ("U",),
+    "cond": ("=branches N V",),
+    "conv_general_dilated": ("=dimension_numbers S beside", "=feature_group_count S beside"),
+    "div": ("U stretched",),
     "dot_general": (">N R S",),
     "dynamic_slice": ("R manual",),
     "erf": ("V manual",),
     "erfc": ("V manual",),
-    "fft": ("RU",),
+    "fft": ("=fft_type RU",),
     "gather": ("R manual",),
-    "mul": ("U",),
-    "random_gamma": ("S",),
-    "reduce_prod": ("S",),
-    "reduce_window_sum": ("S",),
-    "reshape": ("U",),
-    "reshard": (">NRS U", ">S R", ">U", ">U S"),
+    "mul": ("U stretched",),
+    "random_gamma": ("=log_space S",),
+    "reduce_prod": ("=axes S",),
+    "reduce_window_sum": ("=window_strides S",),
+    "reshape": ("=dimensions U",),
+    "reshard": ("=source_mesh >U", ">NRS U beside", ">S R beside", ">U S beside"),
     "scan": ("RU manual",),
-    "scatter": (">S S",),
+    "scatter": ("=dimension_numbers =unique_indices >S S",),
     "scatter-add": (">S N S",),
     "scatter-max": ("N S",),
     "scatter-min": ("N S",),
     "scatter-sub": (">S N S",),
     "select_n": ("RU manual",),
-    "shard_map": (">U", "U"),
+    "shard_map": ("=check_vma =in_specs U", "=check_vma =out_specs >U"),
     "slice": (">N S",),
     "sort": ("R manual",),
     "stack": ("R", "U"),
-    "sub": ("U",),
-    "svd": ("S",),
+    "sub": ("U stretched",),
+    "svd": ("=compute_uv S",),
     "while": ("U",),
 }
 """The primitives of which the ledger knows that they go wrong, and what must hold of their operands and results along
 one axis (`Pattern.mark`), or they do not. It stands here too so that most checks need not read the ledger. `index`
 makes it."""
+
+_NAMED: Final = {
+    primitive: tuple(dict.fromkeys(word[1:] for mark in marks for word in mark.split() if word[0] == "="))
+    for primitive, marks in WATCHED.items()
+}
+"""The parameters that the marks of a primitive ask for."""
 
 _SHOWS: Final[Mapping[str, str]] = {
     "wrong value": "computes another value here",
@@ -176,13 +182,14 @@ def _suspects(program: Program, scope: Scope) -> Iterator[Difference]:
         if primitive not in WATCHED:
             continue
         operands = [types.get(atom) for atom in equation.inputs if not isinstance(atom, Literal)]
-        key = (primitive, *operands, None, *results)
+        asked = tuple(name for name in _NAMED[primitive] if name in equation.parameters)
+        key = (primitive, asked, *operands, None, *results)
         fitting = fits.get(key)
         if fitting is None:
             given, made = (
                 [one for one in map(held, types) if isinstance(one, ArrayType)] for types in (operands, results)
             )
-            fitting = fits[key] = None not in results and _marked(given, made, WATCHED[primitive], scope.mesh)
+            fitting = fits[key] = None not in results and _marked(given, made, asked, WATCHED[primitive], scope.mesh)
         if fitting:
             try:
                 mesh = (
@@ -203,22 +210,31 @@ def _results(equation: Equation, types: Mapping[str, Type | None], scope: Scope)
     return equation.types if found is None else found[0].types
 
 
-def _marked(operands: Sequence[ArrayType], results: Sequence[ArrayType], marks: Sequence[str], mesh: Mesh) -> bool:
-    """Whether what one of the marks asks for holds along some axis."""
+def _marked(
+    operands: Sequence[ArrayType], results: Sequence[ArrayType], names: Sequence[str], marks: Sequence[str], mesh: Mesh
+) -> bool:
+    """Whether what one of the marks asks for holds along some axis. names: of the parameters that one may ask for,
+    those that are there."""
+    shapes = {type.shape for type in results}
     of: dict[str, set[str]] = {}
     for type in (*operands, *results):
         for axis in type.mentioned:
             of.setdefault(axis, set())
     for axis, found in of.items():
+        found.update(f"={name}" for name in names)
         found.update(type.state(axis)[0] for type in operands)
         found.update(f">{type.state(axis)[0]}" for type in results)
         if axis in mesh.by_name and mesh.by_name[axis].mode is AxisMode.MANUAL:
             found.add("manual")
+        if len(mesh.by_name) > 1 or axis not in mesh.by_name:
+            found.add("beside")
+        if any(one.unreduced and one.shape not in shapes for one in operands):
+            found.add("stretched")
     return any(all(_holds(word, found) for word in mark.split()) for mark in marks for found in (*of.values(), set()))
 
 
 def _holds(word: str, found: Collection[str]) -> bool:
-    if word == "manual":
+    if word in ("manual", "beside", "stretched") or word.startswith("="):
         return word in found
     side, letters = (">", word[1:]) if word[:1] == ">" else ("", word)
     return any(f"{side}{letter}" in found for letter in letters)

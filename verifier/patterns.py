@@ -125,12 +125,15 @@ class Pattern:
     @property
     def mark(self) -> str:
         """What must hold along one axis, or nothing fits, as words that need no ledger: of each condition the states,
-        one of which an operand has, or, behind `>`, a result; and `manual` for such an axis."""
+        one of which an operand has, or, behind `>`, a result; `manual` for such an axis, `beside` for another one,
+        `stretched`, and `=name` for a parameter that the equation has."""
         words = {
             f"{'>' if what in ('we', 'jax', 'target') else ''}{''.join(sorted({state[:1] for state in states}))}"
             for what, states in self.along
         }
-        return " ".join(sorted(words | ({"manual"} if self.mode == "manual" else set())))
+        said = {"manual": self.mode == "manual", "beside": bool(self.beside), "stretched": self.stretched}
+        named = {f"={name}" for name, _ in self.parameters}
+        return " ".join(sorted(words | named | {word for word, is_so in said.items() if is_so}))
 
     def apart(self, difference: Difference) -> bool:
         """Whether what fits goes wrong only where it is compiled apart from the reshard that finishes its sum: that is

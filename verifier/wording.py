@@ -70,6 +70,10 @@ class Lines(Protocol):
         """One, or several where one equation is reached from several lines."""
         ...
 
+    def loop(self, place: int) -> str:
+        """What the author called for a loop, where that has another name than the equation; else nothing."""
+        ...
+
 
 class Words:
     """The words for one examined program. inputs, outputs: what people call its inputs (`None` for a constant, which
@@ -111,7 +115,15 @@ class Words:
         """A collective, at the user's line, with the value that it moves or makes: what is given, else as `value`."""
         line = charge.equation.line
         place, library = self.where(line)
-        return row(charge, user_line(self.lines, line), place, self.value(charge) if value is None else value, library)
+        found = row(charge, user_line(self.lines, line), place, self.value(charge) if value is None else value, library)
+        return found._replace(inside=self._inside(charge)) if charge.inside else found
+
+    def _inside(self, charge: Charge) -> tuple[str, ...]:
+        """The constructs around a collective, loops as their author wrote them."""
+        if len(charge.sites) != len(charge.inside) + 1:
+            return charge.inside
+        around = [checked.program.equation(at) for checked, at in charge.sites[:-1]]
+        return tuple(_as_written(label, one, self.lines) for label, one in zip(charge.inside, around, strict=True))
 
     def value(self, charge: Charge) -> str:
         """The input that is moved, or what the result becomes: the gradient (or, of a gather, the update) of the input
@@ -208,6 +220,10 @@ def _in_their_words(
     refusal.line = user_line(lines, place)
     refusal.column = 0
     at, library = where(lines, place)
+    if isinstance(site, Equation) and (written := lines.loop(place)):
+        counts = {"scan": "counter is carry 0", "while": "counter and bound are carries 0 and 1"}
+        said = f", whose {counts[site.primitive]}," if written == "fori_loop" and site.primitive in counts else ""
+        refusal.message = _LOOP.sub(lambda found: f"{written}{found[2] or ''}{said}", refusal.message, count=1)
     if at:
         refusal.trail = (*refusal.trail, f"at {at} (in {library})" if library else f"at {at}")
     if isinstance(site, Equation) and refusal.family is not Family.UNMODELLED:
@@ -224,6 +240,14 @@ def _in_their_words(
                 said = f"{' and '.join(constants)} {'is a constant' if len(constants) == 1 else 'are constants'}"
                 refusal.help = f"{refusal.help}; {said}, without a gradient: a cast of it sends nothing backward"
     return refusal
+
+
+_LOOP: Final = re.compile(r"\b(scan|the while loop)( x[\w,]+)?")
+
+
+def _as_written(label: str, equation: Equation, lines: Lines) -> str:
+    written = lines.loop(equation.line) if label.startswith(("scan", "while")) else ""
+    return f"{written}{label.removeprefix('scan').removeprefix('while')}" if written else label
 
 
 _OF_STATES: Final = ("state", "transpose-communicates")

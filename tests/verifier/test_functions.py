@@ -371,3 +371,26 @@ def test_time_grows_with_the_program_and_not_with_its_square() -> None:
     w = {"w": struct(8, 8, spec=P("model", None))}
     report = verifier.check(deep, [w] * 400, struct(8, 8, spec=P("data", None)))
     assert len(report.communication) == 400
+
+
+def counted(x: Any) -> Any:
+    def body(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda i, c: c + x.sum(), 0.0)[None]
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P("data"))(x)
+
+
+def gathered_three_times(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 3, lambda i, c: jax.reshard(jax.reshard(c, P("data")), P()), x)
+
+
+def test_a_loop_is_called_what_its_author_called_it() -> None:
+    """JAX makes a scan, or a while loop, of a fori_loop, and one carry more."""
+    refused = verifier.check(counted, struct(8, spec=P("data")))
+    assert "carry 1 of fori_loop x3, whose counter is carry 0, is f32[] before" in refused.refusals[0].message
+    (row,) = verifier.check(gathered_three_times, struct(8)).communication
+    assert (row.inside, row.times) == (("fori_loop x3",), 3)
+    (row,) = verifier.check(
+        lambda x: jax.lax.map(lambda r: jax.reshard(r, P()), x), struct(4, 8, spec=P(None, "data"))
+    ).communication
+    assert row.inside == ("map x4",)

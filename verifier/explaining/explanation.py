@@ -28,11 +28,12 @@ from verifier.backward import KINDS, Derive, Made, made, point, positions_of, wi
 from verifier.examine import Examined, counted
 from verifier.explaining.entries import BACKWARD, FORWARD, UPDATE, Direction, Entry, Forward, beside_entry, entries
 from verifier.explaining.hardware import FORMULA, Hardware
+from verifier.explaining.text_lines import TextLines
 from verifier.explaining.underivable import NO_DERIVATIVE, equation_at, sentence
 from verifier.explaining.warnings import Warned, warnings
 from verifier.report import Report, Verdict, refusal_as_json, verdict_on
 from verifier.texts import check_text, meshes_of
-from verifier.wording import Frame, Lines, Words
+from verifier.wording import Lines, Words
 
 if TYPE_CHECKING:
     from verifier.functions import FunctionReport, Source
@@ -319,40 +320,6 @@ def _begun(report: Report, meshes: tuple[Mesh, ...], said: Sequence[str]) -> Exp
     return Explanation(
         report.file, report.verdict, meshes, [], [*said], [*report.refusals], [], report.equations, report.assumed
     )
-
-
-class TextFrame(NamedTuple):
-    """A line of a text."""
-
-    file: str
-    line: int
-    function: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
-class TextSite(NamedTuple):
-    """An equation of a text: nothing else calls it."""
-
-    user: TextFrame
-    library: None = None
-
-
-class TextLines:
-    """The lines of a text, as `verifier.wording.Lines`."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self.file = "<stdin>" if file == "-" else file
-        self.text = text.splitlines()
-
-    def at(self, place: int) -> Sequence[TextSite]:
-        """The line of an equation."""
-        return (TextSite(TextFrame(self.file, int(place))),)
-
-    def source(self, frame: Frame) -> str:
-        """What stands on a line."""
-        return self.text[frame.line - 1].strip() if 0 < frame.line <= len(self.text) else ""
 
 
 def _lone(types: Iterable[Type | None]) -> bool:

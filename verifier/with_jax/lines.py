@@ -27,6 +27,7 @@ LIBRARIES: Final = (
 ENGINE: Final = ("jax", "jaxlib")
 OURS: Final = ("calculus", "grammar", "verifier")
 
+_LOOPS: Final = ("fori_loop", "map")
 _SOURCE: Final = re.compile(r"(?P<function>.*) at (?P<file>.*):(?P<line>\d+)", re.DOTALL)
 
 
@@ -93,6 +94,16 @@ class Lines:
         sources = [getattr(origins[one.line - 1], "source_info", None) for one in equations if one.line > 0]
         stacks = {id(source.name_stack): source.name_stack for source in sources if source is not None}
         return any("transpose(" in self._printed(stack) for stack in stacks.values())
+
+    def loop(self, place: int) -> str:
+        """What of JAX's the author called for the loop that the equation with this `line` is, where that has another
+        name: `fori_loop` or `map`; else nothing."""
+        for frame in _frames(self._converted.origins[place - 1]) if place > 0 else ():
+            if kind(frame.file) == "user":
+                break
+            if frame.function in _LOOPS and frame.file.endswith("loops.py"):
+                return frame.function
+        return ""
 
     def remade(self, place: int) -> bool:
         """Whether the equation with this `line` computes, in a backward pass, what was not kept of the forward pass."""
