@@ -135,6 +135,32 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
         # a partitioner searches, and may renumber the devices along another axis
         (SWAP, "X=2, Y=2, Z=2", {"X": "OPEN", "Y": "OPEN", "Z": "OPEN"}),
         (SWAP, "X=4, Y=2, Z=3", {"X": "OPEN", "Y": "OPEN", "Z": "FREE"}),
+        # measured, seed 700145100924: a major axis is dropped along another one of its size, or comes in along one
+        (
+            program("r:f32[8@Z] = reshard a", "a:f32[8@(Y,Z)]"),
+            "X=2, Y=2, Z=2",
+            {"X": "OPEN", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
+        ),
+        (
+            program("r:f32[8@(Y,Z)] = reshard a", "a:f32[8@Z]"),
+            "X=2, Y=2, Z=2",
+            {"X": "OPEN", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
+        ),
+        (
+            program("r:f32[8@Z] = reshard a", "a:f32[8@(Y,Z)]"),
+            "X=3, Y=2, Z=2",
+            {"X": "FREE", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
+        ),
+        (
+            program("r:f32[8@Z] = reshard a", "a:f32[8@Y]"),
+            "X=2, Y=2, Z=2",
+            {"X": "FREE", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
+        ),
+        (
+            program("r:f32[8@Y] = reshard a", "a:f32[8@(Y,Z)]"),
+            "X=2, Y=2, Z=2",
+            {"X": "FREE", "Y": "FREE", "Z": "COMMUNICATES"},
+        ),
         (TOP, "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
         # measured, seed 909092727448: rows are gathered, and a batch of matrices is not
         (SOLVED.format("8@X,3", "3,3"), "X=2, Y=4", {"X": "OPEN", "Y": "FREE"}),
