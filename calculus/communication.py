@@ -235,6 +235,8 @@ def _relay(type: ArrayType, before: list[Axes], lists: list[Axes], goal: Lists, 
             gathered[dim] = rest[kept:]
     if len(renumbered) > 1 or (gathered and sliced):
         return _everything(type, before, mesh, goal)
+    if any(not _aligned(mesh.size(lists[dim]), mesh.size(goal[dim])) for dim in renumbered):
+        return _everything(type, before, mesh, goal)
     for dim in renumbered:
         found += _renumber(type, lists, dim, goal[dim], mesh)
         lists[dim] = goal[dim]
@@ -294,11 +296,25 @@ def _renumber(type: ArrayType, lists: list[Axes], dim: int, wanted: Axes, mesh: 
     return found
 
 
-def _displaced(before: Axes, after: Axes, mesh: Mesh) -> Axes:
-    """The axes that stand at another place in the two lists, counted in blocks."""
+def _aligned(have: int | None, need: int | None) -> bool:
+    """Whether the blocks of a finer cut are parts of those of a coarser one, as far as numbers of blocks are known."""
+    return have is None or need is None or have % need == 0 or need % have == 0
 
-    def offsets(axes: Axes) -> dict[str, int | None]:
-        return {axis: mesh.size(axes[:position]) for position, axis in enumerate(axes)}
+
+def _displaced(before: Axes, after: Axes, mesh: Mesh) -> Axes:
+    """The axes that stand at another place in the two lists, counted in blocks. Where axes only come in, the array is
+    first cut along them, below the others, free; where some only go, it is gathered along them, below, afterwards."""
+    fresh, gone = (
+        tuple(axis for axis in one if axis not in other) for one, other in ((after, before), (before, after))
+    )
+    if not gone:
+        before = (*before, *fresh)
+    elif not fresh:
+        after = (*after, *gone)
+
+    def offsets(axes: Axes) -> dict[str, object]:
+        firsts = [axes[:position] for position in range(len(axes))]
+        return {axis: mesh.size(those) or {*those} for axis, those in zip(axes, firsts, strict=True)}
 
     first, second = offsets(before), offsets(after)
     return mesh.in_order(

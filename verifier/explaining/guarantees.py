@@ -90,9 +90,9 @@ def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -
     if unsure:
         return Answer(axis, Guarantee.OPEN, unsure, "the types do not determine what is moved")
     meshes = checker.scope.meshes
-    turned = tuple(one for one in every if _renumbered(one, meshes) and axis in reach(one, meshes))
+    turned = tuple(one for one in every if _renumbered(one, axis, meshes))
     if turned:
-        return Answer(axis, Guarantee.OPEN, turned, "blocks are permuted to be gathered, or once they are cut")
+        return Answer(axis, Guarantee.OPEN, turned, "blocks are permuted, and may be along it too")
     opaque = sorted(name for name in checker.assumed if name != "_")
     if opaque:
         return Answer(axis, Guarantee.OPEN, (), f"what {', '.join(opaque)} does is not known")
@@ -106,23 +106,17 @@ def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -
     return Answer(axis, Guarantee.FREE)
 
 
-def _renumbered(charge: Charge, meshes: Sequence[Mesh]) -> bool:
-    """Whether blocks change their places, and their number: of the devices that have the same one a partitioner may
-    number those along idle axes otherwise (measured: from 8@(Y,Z) to 8@Z it gathers along X, which is of Y's size)."""
+def _renumbered(charge: Charge, axis: str, meshes: Sequence[Mesh]) -> bool:
+    """Whether blocks change their places, and the axis is idle: of the devices that have the same block a partitioner
+    may number those along it otherwise (measured: from 8@(Y,Z) to 8@Z it gathers along X, which is of Y's size)."""
     equation = charge.equation
     if charge.collective.kind != PERMUTE or not (
         equation.primitive in PLACING or "in_shardings" in equation.parameters
     ):
         return False
-    if len(equation.types) != 1:
-        return True
-    sizes = {axis.name: axis.size for mesh in meshes for axis in mesh.axes}
-
-    def tiles(type: Type | None) -> list[str]:
-        cut = [axis for dim in type.axes for axis in dim] if isinstance(type, ArrayType) else []
-        return sorted(str(sizes.get(axis) or axis) for axis in cut if sizes.get(axis) != 1)
-
-    return any(tiles(type) != tiles(equation.types[0]) for type in _operands(charge.sites[-1][0].program, equation))
+    types = (*_operands(charge.sites[-1][0].program, equation), *equation.types)
+    cut = {one for type in types if isinstance(type, ArrayType) for dim in type.axes for one in dim}
+    return axis in reach(charge, meshes) - cut
 
 
 BY_CONSTANTS: Final = "constants decide whether it is needed, which a compiler may see or not"

@@ -152,10 +152,22 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
             {"X": "FREE", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
         ),
         (
-            program("r:f32[8@Z] = reshard a", "a:f32[8@Y]"),
+            program("r:f32[8@Z]{U:Y} = reshard a", "a:f32[8@X]"),
             "X=2, Y=2, Z=2",
-            {"X": "FREE", "Y": "COMMUNICATES", "Z": "COMMUNICATES"},
+            {"X": "COMMUNICATES", "Y": "OPEN", "Z": "COMMUNICATES"},
         ),
+        (
+            program("r:f32[8@(Y,X,Z)] = reshard a", "a:f32[8@X]"),
+            "X=2, Y=2, Z=2",
+            {"X": "COMMUNICATES", "Y": "COMMUNICATES", "Z": "FREE"},
+        ),
+        (
+            program("r:f32[8@(Z,Y)] = reshard a", "a:f32[8@(X,Y,Z)]"),
+            "X=2, Y=2, Z=2",
+            {"X": "COMMUNICATES", "Y": "FREE", "Z": "COMMUNICATES"},
+        ),
+        # blocks of two cuts that do not line up are gathered
+        (program("r:f32[24@Y] = reshard a", "a:f32[24@X]"), "X=2, Y=3", {"X": "OPEN", "Y": "OPEN"}),
         (
             program("r:f32[8@Y] = reshard a", "a:f32[8@(Y,Z)]"),
             "X=2, Y=2, Z=2",
