@@ -114,7 +114,7 @@ class Entry:
     releases of JAX that have it, why the calculus says what it says, and the evidence. Of a defect besides: how it
     shows, the function of JAX at fault (`module:name`), the public functions that reach it, and the file that
     reproduces it. instead: where JAX refuses what is sound, how the same is written so that it takes it,
-    by primitive."""
+    by primitive: `code for code`, or words."""
 
     number: int
     title: str

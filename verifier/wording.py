@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from calculus.bodies import settle
 from calculus.communication import ALL_GATHER
 from calculus.effects import Charge
 from calculus.primitives import TABLE
-from calculus.programs import Equation, Program
+from calculus.programs import Equation, Literal, Program
 from calculus.refusals import Family, Refusal
-from calculus.types import Type
-from verifier.attribution import Attribution
+from calculus.repairs import restated
+from calculus.types import ArrayType, Type
+from verifier.attribution import Attribution, Origin
 from verifier.examine import Examined, row
 from verifier.report import Row
 
@@ -232,13 +233,7 @@ def _in_their_words(
         if any(named):
             refusal.message = f"{refusal.message} ({'; '.join(filter(None, named))})"
         if refusal.code in _OF_STATES:
-            origins = {
-                at: attribution.of_operand(site, at) for at, atom in enumerate(site.inputs) if isinstance(atom, str)
-            }
-            constants = [f"operand {at}" for at, found in origins.items() if found.literal is not None]
-            if constants:
-                said = f"{' and '.join(constants)} {'is a constant' if len(constants) == 1 else 'are constants'}"
-                refusal.help = f"{refusal.help}; {said}, without a gradient: a cast of it sends nothing backward"
+            refusal.help = "; ".join([refusal.help, *_of_constants(refusal, site, attribution, inputs)])
     return refusal
 
 
@@ -252,6 +247,67 @@ def _as_written(label: str, equation: Equation, lines: Lines) -> str:
 
 _OF_STATES: Final = ("state", "transpose-communicates")
 """Codes of refusals that a cast of an operand repairs."""
+
+
+def _of_constants(
+    refusal: Refusal, equation: Equation, attribution: Attribution, inputs: Sequence[str | None]
+) -> Iterator[str]:
+    """Of operands that are constants what their cast costs, and how they are written to lie as what they meet does."""
+    origins = {
+        at: attribution.of_operand(equation, at) for at, atom in enumerate(equation.inputs) if isinstance(atom, str)
+    }
+    types = attribution.types_of(equation)
+    constants = [at for at, found in origins.items() if _is_constant(found, inputs)]
+    if not constants:
+        return
+    said = " and ".join(f"operand {at}" for at in constants)
+    are = "is a constant" if len(constants) == 1 else "are constants"
+    yield f"{said} {are}, without a gradient: a cast of it sends nothing backward"
+    for at in constants:
+        mine, literal = types[at], origins[at].literal
+        if equation.primitive == "pad" and at == 1 and literal is not None and _is_zero(literal):
+            yield "jax.lax.pad takes the number itself, 0, and is well typed"
+            continue
+        for other, type in enumerate(types):
+            if other in constants or other not in origins or _declared(equation, other) == "which":
+                continue
+            what = origins[other].input
+            name = (inputs[what] if what is not None and what < len(inputs) else None) or f"operand {other}"
+            if not isinstance(type, ArrayType) or not isinstance(
+                mine, ArrayType
+            ):  # inferred, and told with the refusal
+                if "reduced" in refusal.message and equation.primitive in _ELEMENTWISE:
+                    yield _filled(name, literal) if literal is not None else f"operand {at} cast to reduced is free"
+                    break
+                continue
+            held = [axis for axis in type.reduced if mine.state(axis) == "N"]
+            if literal is not None and (mine.shape, mine.dtype) == (type.shape, type.dtype):
+                if held or (type.unreduced and _is_zero(literal)):
+                    yield _filled(name, literal)
+                    break
+            elif held:
+                target = functools.reduce(lambda made, axis: restated(made, axis, "R"), held, mine)
+                yield f"operand {at} as {target} is free, and the result is reduced"
+                break
+
+
+_ELEMENTWISE: Final = ("add", "sub", "mul", "div", "max", "min", "select_n")
+"""Of these a constant has the shape of what it meets."""
+
+
+def _filled(name: str, literal: Literal) -> str:
+    called = f"jnp.zeros_like({name})" if _is_zero(literal) else f"jnp.full_like({name}, {literal.text})"
+    return f"as {called} it lies as that does"
+
+
+def _is_constant(found: Origin, inputs: Sequence[str | None]) -> bool:
+    """Whether a value is a number, counted up (iota), or an array that the program holds."""
+    held = found.input is not None and found.input < len(inputs) and inputs[found.input] is None
+    return held or found.literal is not None or (found.maker is not None and found.maker.primitive == "iota")
+
+
+def _is_zero(literal: Literal) -> bool:
+    return literal.text.removesuffix("j").strip("-0.") == ""
 
 
 _FEW: Final = 3

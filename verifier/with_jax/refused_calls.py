@@ -199,7 +199,8 @@ def _told(
     difference = Difference(call, mesh, cell, cells.Verdict(types), theirs)
     entry = next((entry for entry in ledger() if entry.covers(difference)), None)
     number = None if entry is None else entry.number
-    instead = _cut_first(equation, operands, types, mesh) or ("" if entry is None else entry.instead.get(name, ""))
+    instead = _cut_first(equation, operands, types, mesh) or _scaled(name, operands)
+    instead = instead or ("" if entry is None else entry.instead.get(name, ""))
     asked = str(spec(types[0])) if _ASKS in str(error) and len(types) == 1 else ""
     return Typed(name, operands, types, number, user_frame(), asked.replace("PartitionSpec", "P"), instead)
 
@@ -222,6 +223,32 @@ def _cut_first(equation: Equation, operands: tuple[ArrayType, ...], types: tuple
                     if typing.types == types and not typing.collectives and _alike(equation, given):
                         return f"operand {index} resharded first, to {cut}"
     return ""
+
+
+def _scaled(name: str, operands: Sequence[ArrayType]) -> str:
+    """How JAX takes a product, or a sum, of what is cut along an axis, x, and what is reduced there, s; else empty."""
+    if name not in ("mul", "add") or len(operands) != 2:
+        return ""
+    x, s = operands if operands[1].reduced else operands[::-1]
+    cut = [dim for dim, axes in enumerate(x.axes) if set(axes).intersection(s.reduced)]
+    if s.rank not in (0, x.rank) or x.reduced or not cut or x.rank > len(_LETTERS):
+        return ""
+    sign = "*" if name == "mul" else "+"
+    if s.rank and any(s.shape[dim] == x.shape[dim] for dim in cut):
+        lists = tuple(
+            x.axes[dim] if s.shape[dim] == x.shape[dim] and dim in cut else s.axes[dim] for dim in range(s.rank)
+        )
+        kept = tuple(axis for axis in s.reduced if all(axis not in axes for axes in lists))
+        target = array_type(s.dtype, s.shape, lists, s.varying, s.unreduced, kept, s.kind)
+        return f"x {sign} jax.reshard(s, {str(spec(target)).replace('PartitionSpec', 'P')}) for x {sign} s"
+    whole = _LETTERS[: x.rank]
+    own = "".join(letter for letter, size in zip(whole, s.shape, strict=False) if size != 1)
+    if name == "mul":
+        return f"jnp.einsum('{whole},{own}->{whole}', x, s) for x * s, s without dims of size 1"
+    return f"x + jnp.einsum('{whole},{own}->{whole}', jnp.ones_like(x), s) for x + s, s without dims of size 1"
+
+
+_LETTERS: Final = "abcdefgh"
 
 
 def _alike(equation: Equation, operands: Sequence[ArrayType]) -> bool:

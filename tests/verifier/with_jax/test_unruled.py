@@ -53,16 +53,26 @@ def chosen(p: Any, x: Any) -> Any:
     return jax.reshard(y, P()).sum()
 
 
+def multiplied(p: Any, x: Any) -> Any:
+    def body(p: Any, x: Any) -> Any:
+        one, other = (jax.lax.pcast(m, "X", to="reduced") for m in (p.astype(x.dtype), 1 - p.astype(x.dtype)))
+        return other * x + one * (x + x)
+
+    y = jax.shard_map(body, in_specs=(P(), REDUCED), out_specs=REDUCED)(p, x)
+    return jax.reshard(y, P()).sum()
+
+
 def test_a_gradient_inside_that_jax_does_not_make_is_told_by_its_difference() -> None:
     """At the line that is differentiated, which stands in no frame of the user's when JAX raises."""
-    report = verifier.check(
-        jax.grad(chosen, argnums=1), at((2,), P(), dtype=jnp.bool_), at((2,), P(None, reduced={"X"}))
-    )
+    types = at((2,), P(), dtype=jnp.bool_), at((2,), P(None, reduced={"X"}))
+    report = verifier.check(jax.grad(chosen, argnums=1), *types)
     (refusal,) = report.refusals
     assert (report.verdict, refusal.line) == ("refused", chosen.__code__.co_firstlineno + 2)
     assert "JAX has no gradient of select_n here" in refusal.message
     assert "difference 143 in proofs/differences.md" in refusal.message
     assert "multiply each case by 1.0 or 0.0" in refusal.help
+    followed = verifier.check(jax.grad(multiplied, argnums=1), *types)
+    assert (followed.verdict, [note for note in followed.notes if "JAX" in note]) == ("ok", [])
 
 
 @pytest.mark.parametrize(
