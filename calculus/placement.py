@@ -250,9 +250,24 @@ def conflict(use: Use, dispute: Dispute | None) -> Exception:
         because="elements that meet must lie on one device, and either placement would do"
         if not same_axes
         else "the same axes in another order put different blocks on a device",
-        help=f"reshard operand {dispute.second} so that its dim {dispute.dim} is cut by {ways[0]}, or the other one",
+        help=_either(dispute, ways),
         place=Place("operand", dispute.second),
     )
+
+
+def _either(dispute: Dispute, ways: Sequence[str]) -> str:
+    """The two ways to cut operands alike; where one list begins as the other, which of them is free."""
+    one, other = dispute.lists
+    shorter, longer = sorted((one, other), key=len)
+    said = [
+        f"reshard operand {dispute.second} so that its dim {dispute.dim} is cut by {ways[0]}",
+        f"operand {dispute.first} so that the dim that meets it is cut by {ways[1]}",
+    ]
+    if longer[: len(shorter)] == shorter:
+        gathered = f" (an all-gather over {','.join(longer[len(shorter) :])})"
+        prices = (gathered, " (free forward)") if other == longer else (" (free forward)", gathered)
+        said = [f"{way}{price}" for way, price in zip(said, prices, strict=True)]
+    return ", or ".join(said)
 
 
 def _whole(use: Use, index: int, dim: int, type: ArrayType) -> Exception:

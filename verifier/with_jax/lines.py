@@ -14,6 +14,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from calculus.programs import Document, Equation, Program, bodies
@@ -239,6 +240,23 @@ def user_frame() -> Frame | None:
             break
         frame = frame.f_back
     return None
+
+
+def differentiating() -> str:
+    """What JAX is differentiating, in words, where it makes a derivative: `the derivative of max`; else nothing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and kind(frame.f_code.co_filename) != "user":
+        if frame.f_code.co_filename.endswith(_DIFFERENTIATES):
+            primitive, eqn = (frame.f_locals.get(name) for name in ("primitive", "eqn"))
+            if hasattr(primitive, "name"):
+                return f"the derivative of {primitive}"
+            if eqn is not None and hasattr(eqn, "primitive"):
+                return f"the transpose of {eqn.primitive}"
+        frame = frame.f_back
+    return ""
+
+
+_DIFFERENTIATES: Final = os.path.join("interpreters", "ad.py")
 
 
 def _split(frames: Iterator[Frame]) -> tuple[Frame | None, Frame | None, Frame | None]:

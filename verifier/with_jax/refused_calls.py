@@ -24,7 +24,7 @@ from verifier import cells
 from verifier.ledger import ledger
 from verifier.patterns import Difference
 from verifier.with_jax import meshes
-from verifier.with_jax.lines import Frame, user_frame
+from verifier.with_jax.lines import Frame, differentiating, user_frame
 from verifier.with_jax.probe import TARGETS, of_aval, spec
 from verifier.with_jax.untyped import WithoutTypes
 
@@ -182,10 +182,16 @@ def end(found: Calls, refusal: Refusal, among: list[Refusal] | None = None) -> N
     may have a reason for."""
     if refusal.family is Family.UNMODELLED:
         return
-    frame = user_frame()
+    frame, of = user_frame(), differentiating()
     if frame is not None:
         refusal.line = frame.line
         refusal.trail = (f"at {frame}",)
+    if of:
+        refusal.message += f"; JAX calls it for {of}, which is called on that line"
+        refusal.repair = (
+            "its operands are JAX's own: reshard what is reduced, or pending, before the call of "
+            f"{of.rpartition(' ')[2]}, or write that with operations that have a derivative here"
+        )
     (found.refusals if among is None else among).append(refusal)
 
 

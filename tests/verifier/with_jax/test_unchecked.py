@@ -216,6 +216,21 @@ def test_a_constant_that_is_cast_sends_nothing_backward() -> None:
     assert refusal.help.endswith("; as jnp.zeros_like(w) it lies as that does")
 
 
+def greatest(a: Any, b: Any) -> Any:
+    reduced = P(reduced={"X"})
+    found = jax.shard_map(jnp.maximum, in_specs=(reduced, reduced), out_specs=reduced)(a, b)
+    return jax.reshard(found, P()).sum()
+
+
+def test_a_call_of_a_derivative_is_told_by_what_is_differentiated() -> None:
+    """Nobody has written the product that JAX makes of which is greatest."""
+    (refusal,) = report(jax.grad(greatest), WHOLE, WHOLE).refusals
+    assert "mul of (reduced, replicated) along X" in refusal.message
+    assert refusal.message.endswith("JAX calls it for the derivative of max, which is called on that line")
+    assert "before the call of max" in refusal.help
+    assert refusal.line == greatest.__code__.co_firstlineno + 2
+
+
 WHOLE = struct(4, spec=P(None, reduced={"X"}))
 PENDING = struct(4, spec=P(None, unreduced={"X"}))
 
@@ -417,3 +432,17 @@ def test_what_vmap_maps_over_a_cut_dim_is_judged_for_all_elements() -> None:
 
     assert report(loss, scale, struct(8, 4, spec=P("X"))).verdict == "ok"
     assert [one.code for one in report(loss, scale, struct(8, 4)).refusals] == ["transpose-communicates"]
+
+
+def test_dims_cut_apart_have_two_repairs() -> None:
+    """The finer cut is free for the other operand; JAX takes both."""
+    once, twice = struct(8, spec=P("X"), mesh=SQUARE), struct(8, spec=P(("X", "Y")), mesh=SQUARE)
+    (refusal,) = report(lambda a, b: a + b, once, twice).refusals
+    assert refusal.code == "conflicting-sharding"
+    assert refusal.help == (
+        "reshard operand 1 so that its dim 0 is cut by (X) (an all-gather over Y), or operand 0 so that the dim that "
+        "meets it is cut by (X,Y) (free forward)"
+    )
+    (gather,) = report(lambda a, b: a + jax.reshard(b, P("X")), once, twice).communication
+    assert (gather.kind, gather.axes) == ("all-gather", ("Y",))
+    assert report(lambda a, b: jax.reshard(a, P(("X", "Y"))) + b, once, twice).communication == []
