@@ -3,7 +3,8 @@ same inputs, whole and on modelled devices, together with their backward passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,29 @@ MOST_DEVICES: Final = 16
 """The most modelled devices, where the mesh cannot be made smaller."""
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many collectives of a program are priced, and how many a compiler makes, loops counted. classes: how many of
+    them differ in which way that has a name. unexplained: how many in none."""
+
+    priced: int
+    compiled: int
+    classes: Mapping[str, int]
+    unexplained: int
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the price is not what is compiled."""
+        return bool(self.unexplained) or (self.compiled != self.priced and not self.classes)
+
+    @property
+    def differs(self) -> str:
+        """The classes, in words, as they follow the number."""
+        those = [f"{name} {number:,}" for name, number in sorted(self.classes.items())]
+        those += [f"{self.unexplained:,} unexplained"] if self.unexplained else []
+        return f" ({', '.join(those)})" if those else ""
+
+
 class NotRun(Exception):
     """The programs cannot be run here. The message says why."""
 
@@ -38,8 +62,7 @@ class NotRun(Exception):
 class Original:
     """The program that was handed in, run once. axes: those along which it is to be compared: of the others there is
     one device, since no verdict depends on the size of an axis. microbatches: how often it was repeated; a few of them
-    are run. compiled: how many collectives XLA makes of it, and whether those are the priced ones, once that is
-    known."""
+    are run. compiled: what XLA makes of it, once that is known."""
 
     def __init__(
         self, program: Program, meshes: Sequence[Mesh], wrt: Sequence[int], axes: Iterable[str], seed: int = 0,
@@ -50,7 +73,7 @@ class Original:
         self._handed = tuple(meshes)
         self.wrt = tuple(wrt)
         self.seed = seed
-        self.compiled: tuple[str, bool] | None = None
+        self.compiled: Counted | None = None
         self._microbatches = microbatches
         self._found: Outcome | None = None
 

@@ -11,10 +11,11 @@ from calculus.programs import Program
 from calculus.types import ArrayType
 from verifier.advising.advice import Price, advise, further, priced
 from verifier.advising.choices import moving
-from verifier.advising.equality import NotRun, Original
+from verifier.advising.equality import Counted, NotRun, Original
 from verifier.advising.proposals import Checks, Proposal
 from verifier.advising.subjects import Again, Subject
 from verifier.advising.taken import Taken
+from verifier.report import count
 
 SECONDS: Final = 15.0
 """How long is thought about one program, of this process's own time: what is found until then is proposed."""
@@ -63,6 +64,9 @@ def propose(
     if found.advice.better:
         show("running both programs")
         found.checks = _checked(found, original, with_jax, confirm, show)
+    elif confirm:
+        show("compiling the program")
+        found.checks.compiled = _compiled(found, original)
     return found
 
 
@@ -82,12 +86,16 @@ def _checked(
     except NotRun as error:
         checks.equal = f"not run by the reference executor: {error}"
     if with_jax:
-        from verifier.with_jax.advising import VERSION, says
+        from verifier.with_jax.advising import UNKNOWN, VERSION, says
 
         show("asking JAX about the proposal")
         against = says(advice.changed, subject.meshes[0], subject.results(advice.changed), advice.wrt)
         back = ", and its gradient" if advice.wrt else ""
-        checks.jax = f"JAX {VERSION} takes it{back}" if not against else f"JAX {VERSION} does not take it: {against}"
+        checks.jax = (
+            f"JAX {VERSION} takes it{back}" if not against
+            else f"JAX {VERSION} was asked about each new equation alone: {against}" if against.startswith(UNKNOWN)
+            else f"JAX {VERSION} does not take it: {against}"
+        )  # fmt: skip
         if subject.again is not None and not (found.casts or found.asked or found.widened):
             show("tracing your function at these PartitionSpecs")
             checks.own = _traced(found, subject.again)
@@ -126,23 +134,31 @@ def slice_of(type: ArrayType) -> ArrayType:
 
 
 def _compiled(found: Proposal, original: Original) -> str:
+    """What XLA makes of both programs, or of the one that nothing cheaper is found for."""
     from verifier.compiled.agreement import NotCompiled
     from verifier.compiled.targets import NoCompiler
-    from verifier.with_jax.advising import compiled, made_by
+    from verifier.with_jax.advising import compiled, counted
     from verifier.with_jax.python_values import Unwritten
 
     subject, advice = found.subject, found.advice
 
-    def one(program: Program, price: Price) -> tuple[str, bool]:
+    def one(program: Program, price: Price) -> Counted:
         seen = compiled(subject.name, program, subject.meshes[0], subject.results(program), advice.wrt)
-        runs = made_by(seen)
-        said = f"{runs:,}" if not seen.unexplained else f"{runs:,} ({seen.unexplained} of them unexplained)"
-        return said, runs == price.runs and not seen.unexplained
+        runs, classes = counted(seen)
+        return Counted(price.runs, runs, classes, seen.unexplained)
 
     try:
         original.compiled = original.compiled or one(advice.program, advice.before)
-        (before, alike), (after, also) = original.compiled, one(advice.changed, advice.after)
-        same = "as priced" if alike and also else f"NOT {advice.before.runs:,} and {advice.after.runs:,}, as priced"
-        return f"compiled by XLA for CPU: {before} collectives before, {after} after, {same}"
+        both = [original.compiled, *([one(advice.changed, advice.after)] if advice.better else [])]
     except (NotCompiled, NoCompiler, Unwritten) as error:
         return f"not compiled: {error}"
+    found.checks.failed = found.checks.failed or any(one.wrong for one in both)
+    first = count(both[0].compiled, "collective") + both[0].differs
+    said = f"{first} before, {both[1].compiled:,}{both[1].differs} after" if advice.better else first
+    priced = " and ".join(f"{one.priced:,}" for one in both)
+    how = (
+        f"NOT {priced}, as priced" if any(one.wrong for one in both)
+        else "as priced" if all(one.compiled == one.priced for one in both)
+        else f"where {priced} are priced, and these classes are the difference"
+    )  # fmt: skip
+    return f"compiled by XLA for CPU: {said}, {how}"

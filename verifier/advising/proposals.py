@@ -98,6 +98,8 @@ class Proposal:
             yield from _table("it communicates", before, self.subject)
             yield from _closed(before, self.subject)
             yield from self._unproved()
+            if self.checks.compiled:
+                yield f"  checked: {self.checks.compiled}"
             return
         if self.plain is not None:
             yield from self.plain.lines()

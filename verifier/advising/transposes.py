@@ -8,10 +8,11 @@ dims that the other one kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from calculus.cotangents import cotangent_state
+from calculus.effects import EFFECTFUL
 from calculus.types import ArrayType, Axes
 from verifier.advising.choices import CASTS, state
 from verifier.advising.network import Network, Node, Room, Step, steps
@@ -62,7 +63,7 @@ def transposes(network: Network) -> Iterator[Transpose]:
     values of one array), transposition went through them backwards: the last of them has the first transpose."""
     origin: dict[Node, Node] = {}
     products: list[Step] = []
-    _walk(network.root, origin, products)
+    _walk(network.root, origin, products, {})
     earlier: dict[Node, list[tuple[Step, int]]] = {}
     taken: set[tuple[Step, int]] = set()
     for step in products:
@@ -75,9 +76,20 @@ def transposes(network: Network) -> Iterator[Transpose]:
                 earlier.setdefault(_first(node, origin), []).append((step, index))
 
 
-def _walk(room: Room, origin: dict[Node, Node], products: list[Step]) -> None:
-    """What values are: those that go into a body, come out of it, or are cast, are the ones that they were."""
+def _walk(
+    room: Room, origin: dict[Node, Node], products: list[Step], known: dict[Hashable, list[Node]]
+) -> None:  # fmt: skip
+    """What values are: those that go into a body, come out of it, or are cast, are the ones that they were; and so are
+    those that are computed again as they were, where the forward pass has not kept them. known: what was computed."""
     for step in room.steps:
+        one = step.equation
+        if step.inner is None and not step.branches and one.primitive not in EFFECTFUL:
+            operands = [
+                atom if node is None else _first(node, origin)
+                for atom, node in zip(one.inputs, step.operands, strict=True)
+            ]
+            before = known.setdefault((one.primitive, one.parameters, *operands), step.results)
+            origin.update((again, node) for again, node in zip(step.results, before, strict=True) if again is not node)
         if step.equation.primitive == "dot_general" and step.cells:
             products.append(step)
         if step.equation.primitive == "reshard" and step.operands[0] is not None:
@@ -87,7 +99,7 @@ def _walk(room: Room, origin: dict[Node, Node], products: list[Step]) -> None:
         for index, (node, inside) in enumerate(zip(step.operands, step.inner.inputs, strict=True)):
             if node is not None and not step.held <= index < step.held + step.carried:
                 origin[inside] = node
-        _walk(step.inner, origin, products)
+        _walk(step.inner, origin, products, known)
         for number, (result, output) in enumerate(zip(step.results, step.inner.outputs, strict=True)):
             if output is not None and number >= step.carried:
                 origin[result] = output

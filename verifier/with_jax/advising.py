@@ -24,6 +24,9 @@ from verifier.with_jax.running import callable_of, inputs_of
 
 VERSION: Final = jax.__version__
 
+UNKNOWN: Final = "it is not known to be taken"
+"""What is said of a program that cannot be written for JAX."""
+
 
 def differentiated(
     program: Program, mesh: Mesh, results: Sequence[Type], wrt: Sequence[int]
@@ -58,7 +61,7 @@ def says(program: Program, mesh: Mesh, results: Sequence[Type], wrt: Sequence[in
     try:
         function, inputs = differentiated(program, mesh, results, wrt)
     except Unwritten as error:
-        return f"it is not known to be taken: {error}"
+        return f"{UNKNOWN}: {error}"
     where = meshes.abstract(mesh)
     types = (*program.constant_types, *program.input_types)[len(program.constants) :]
     wanted = [*results, *(cotangent(types[index]) for index in wrt)]  # type: ignore[arg-type]
@@ -84,11 +87,12 @@ def compiled(name: str, program: Program, mesh: Mesh, results: Sequence[Type], w
     return compared(name, chosen, on, traced)
 
 
-def made_by(found: Compared) -> int:
-    """How many collectives a compiled program runs, loops counted, as its partitioner left it."""
+def counted(found: Compared) -> tuple[int, Mapping[str, int]]:
+    """How many collectives a compiled program runs, loops counted, as its partitioner left it; and how many of those
+    differ from what is derived in which class, of kind, payload or number (`verifier.compiled.classes`)."""
     (stage,) = found.stages.values()
     moved = {id(one): one for one in (*(one for pair in stage.pairs for one in pair.moved), *stage.moved)}
-    return sum(prod(times or 1 for times in one.loops) for one in moved.values())
+    return sum(prod(times or 1 for times in one.loops) for one in moved.values()), stage.classes
 
 
 def placed_as(

@@ -277,9 +277,18 @@ def _device_put(equation: Equation, operands: list[str]) -> str:
 
 
 def _checkpoint(equation: Equation, inside: list[str], operands: list[str]) -> str:
-    if equation.parameters["policy"] is not None:
-        raise Unwritten("a policy of checkpoint")
-    return f"jax.checkpoint({inside[0]})({', '.join(operands)})"
+    policy = equation.parameters["policy"]
+    how = "" if policy is None else f", policy={_policy(policy)}"
+    return f"jax.checkpoint({inside[0]}{how})({', '.join(operands)})"
+
+
+def _policy(policy: Value) -> str:
+    """A policy of JAX's own, by its name, and of what it keeps or does not, by theirs."""
+    names = policy.arguments if isinstance(policy, Call) and not policy.keywords else ()
+    name = policy.name if isinstance(policy, Call) and names else str(policy)
+    if not hasattr(jax.checkpoint_policies, name) or not all(isinstance(one, str) for one in names):
+        raise Unwritten(f"a policy of checkpoint, {name}")
+    return f"jax.checkpoint_policies.{name}" + (f"({', '.join(map(repr, names))})" if names else "")
 
 
 def _ruled(equation: Equation, inside: list[str], operands: list[str]) -> str:
