@@ -134,6 +134,15 @@ def while_loop(checker: Checker, equation: Equation, operands: Sequence[Operand]
     names = names_of(inside.program, counts[1] + len(carry))[counts[1] :]
     afters = carried(checker, befores, inside.types, "the while loop", held, scope, inside.program, names)
     decides = settle(checker, condition.types[0], _BOOL)
+    if isinstance(decides, ArrayType) and decides.shape and decides.dtype == "bool":
+        raise refuse(
+            "unmodelled-construct",
+            f"a while loop whose condition is {decides}, one decision for each element",
+            because="vmap makes it so: the loop goes on while any of them is true, and the elements that are done stay "
+            "as they are; what that communicates is not modelled",
+            help="loop while any element goes on (jnp.any), and keep those that are done with jnp.where",
+            place=Place("parameter", name="cond_jaxpr"),
+        )
     _converge(checker, decides, (condition, inside), "the while condition", scope)
     _decides(decides, afters, "the while condition", ("bool",))
     _same_writes(decides, (condition, inside), "the while condition")
