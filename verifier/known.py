@@ -40,7 +40,7 @@ WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "reshape": ("=dimensions U",),
     "reshard": ("=source_mesh >U", ">NRS U beside", ">S R beside", ">U S beside"),
     "scan": ("RU manual",),
-    "scatter": ("=dimension_numbers =unique_indices >S S",),
+    "scatter": ("=dimension_numbers =unique_indices >S S", "=dimension_numbers =unique_indices N S"),
     "scatter-add": (">S N S",),
     "scatter-max": ("N S",),
     "scatter-min": ("N S",),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calculus.building import Builder
+from calculus.copied import typed_names
 from calculus.derivatives.rules import Form, closed, settled, with_tangents
 from calculus.linearization import Linearizer, Pushed, Tangent
 from calculus.parameters import integer
@@ -23,8 +24,10 @@ def _while(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangen
     results = walk.known.emit(equation.primitive, primals, equation.parameters, equation.types)
     found, nonzero = settled(walk, body, [tangent is not None for tangent in tangents[asked:]], held, len(results))
     carried = nonzero[held:]
-    if not any(carried):
-        return results, [None] * len(results)
+    kept = _handed_on(body, held)
+    begun = tangents[asked + held :]
+    if not any(flows and number not in kept for number, flows in enumerate(carried)):
+        return results, [one if number in kept else None for number, one in enumerate(begun)]
 
     # Inputs: what is held constant, its tangents, the carries, their tangents. Results: the carries, their tangents.
     both = with_tangents(walk, body, found, nonzero, carried)
@@ -56,7 +59,28 @@ def _while(walk: Linearizer, equation: Equation, primals: Sequence[Atom], tangen
     wanted = [*types, *(type for type, flows in zip(types, carried, strict=True) if flows)]
     made = walk.linear.emit(equation.primitive, atoms, Parameters(tuple(rows.items())), wanted)
     pushed = iter(made[len(results) :])
-    return results, [next(pushed) if flows else None for flows in carried]
+    ends = [next(pushed) if flows else None for flows in carried]
+    return results, [begun[number] if number in kept else one for number, one in enumerate(ends)]
+
+
+def _handed_on(body: Program, held: int) -> frozenset[int]:
+    """The carries that every iteration hands on as they are: however often it runs, what comes out is what went in.
+    held: how many inputs are no carries."""
+    types = typed_names(body)
+    same = {
+        one.binders[0]: one.inputs[0]
+        for one in body.equations
+        if one.primitive == "convert_element_type"
+        and isinstance(one.inputs[0], str)
+        and types.get(one.inputs[0]) is one.types[0]
+    }
+    found: list[int] = []
+    for number, (input, output) in enumerate(zip(body.inputs[held:], body.outputs, strict=True)):
+        while output in same:
+            output = same[output]
+        if output == input:
+            found.append(number)
+    return frozenset(found)
 
 
 def _while_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:

@@ -344,3 +344,26 @@ def test_a_gradient_at_what_is_stretched_alone(primitive: str, stretched: str, f
     assert report.verdict == "ok", [refusal.message for refusal in report.refusals]
     assert found.program.equations[-1].types == (program.input_types[0],)
     assert run(found.program, parse_meshes("X=2"), 0).equal
+
+
+HANDED_ON = """{ lambda ; a:f32[] b:f32[]. let
+    c:f32[] = mul a 3.0:f32[]
+    _:i32[] d:f32[] _:f32[] = while[
+      body_jaxpr={ lambda ; e:i32[] f:f32[] g:f32[]. let h:i32[] = add e 1:i32[]
+          i:f32[] = convert_element_type[new_dtype=float32 sharding=None weak_type=False] f
+          j:f32[] = sin g in (h, i, j) }
+      body_nconsts=0
+      cond_jaxpr={ lambda ; k:i32[] l:f32[] m:f32[]. let n:bool[] = lt k 2:i32[] in (n,) }
+      cond_nconsts=0
+    ] 0:i32[] c b
+  in (d,) }"""
+
+
+def test_what_a_while_loop_hands_on_has_a_way_back() -> None:
+    """What comes out is what went in, three times `a`, whatever the loop does to `b`. JAX takes it out of the loop."""
+    (mesh,) = parse_meshes("X=2")
+    made = read(grad(HANDED_ON, (0, 1))).program
+    assert [float(one.value) for one in run(made, [mesh]).results] == [3.0, 0.0]
+    program, checker = forward(HANDED_ON.replace("(h, i, j)", "(h, j, i)"), "X=2")
+    with pytest.raises(Refused, match="while loop, in reverse"):
+        gradient(program, Workbench(checker), (0,))
