@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from calculus.checking import Checker
 from calculus.collectives import COLLECTIVES, PLACING
-from calculus.communication import AT_MOST, EXACT, PERMUTE
+from calculus.communication import ALL_TO_ALL, AT_MOST, EXACT, PERMUTE
 from calculus.copied import typed_names
 from calculus.effects import Charge
 from calculus.meshes import Axis, AxisMode, Mesh
@@ -75,7 +75,13 @@ def guarantees(examined: Examined) -> list[Answer]:
 def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -> Answer:
     """The answer for one mesh axis. readings: of the program, where there are some."""
     checker, every = examined.checker, examined.charges
-    there = [one for one in every if axis in one.collective.axes and one.exactness in DETERMINED]
+    meshes = checker.scope.meshes
+    turned = tuple(one for one in every if _renumbered(one, axis, meshes))
+    there = [
+        one
+        for one in every
+        if axis in one.collective.axes and one.exactness in DETERMINED and all(one is not other for other in turned)
+    ]
     readings = Readings(checker) if readings is None else readings
     kept = readings.kept if there else None
     sure = tuple(one for one in there if kept is None or row(one) in kept)
@@ -89,8 +95,6 @@ def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -
     unsure = tuple(one for one in every if _unsure(one, axis, checker.scope.meshes))
     if unsure:
         return Answer(axis, Guarantee.OPEN, unsure, "the types do not determine what is moved")
-    meshes = checker.scope.meshes
-    turned = tuple(one for one in every if _renumbered(one, axis, meshes))
     if turned:
         return Answer(axis, Guarantee.OPEN, turned, "blocks are permuted, and may be along it too")
     opaque = sorted(name for name in checker.assumed if name != "_")
@@ -107,16 +111,22 @@ def guarantee(examined: Examined, axis: str, readings: Readings | None = None) -
 
 
 def _renumbered(charge: Charge, axis: str, meshes: Sequence[Mesh]) -> bool:
-    """Whether blocks change their places, and the axis is idle: of the devices that have the same block a partitioner
-    may number those along it otherwise (measured: from 8@(Y,Z) to 8@Z it gathers along X, which is of Y's size)."""
-    equation = charge.equation
-    if charge.collective.kind != PERMUTE or not (
+    """Whether blocks change their places, and nothing is cut along the axis before: of the devices that have the same
+    block a partitioner may number those along it otherwise. (Measured: from 8@(Y,Z) to 8@Z it gathers along X, which is
+    of Y's size. From 8@X to 8@(Z,X,Y) it cuts along Z and Y, free, and permutes along all three; from 8@X,8 to
+    8,8@(Z,Y,X) likewise, after an all-to-all.)"""
+    equation, kind = charge.equation, charge.collective.kind
+    if kind not in (PERMUTE, ALL_TO_ALL) or not (
         equation.primitive in PLACING or "in_shardings" in equation.parameters
     ):
         return False
-    types = (*_operands(charge.sites[-1][0].program, equation), *equation.types)
-    cut = {one for type in types if isinstance(type, ArrayType) for dim in type.axes for one in dim}
-    return axis in reach(charge, meshes) - cut
+    before, after = (
+        {axis for type in types if isinstance(type, ArrayType) for dim in type.axes for axis in dim}
+        for types in (_operands(charge.sites[-1][0].program, equation), equation.types)
+    )
+    if kind == PERMUTE and after - before == {axis} and axis in charge.collective.axes:
+        return False  # it is the one that is new, and there is but one way to number by it
+    return axis in (reach(charge, meshes) if kind == PERMUTE else after) - before
 
 
 BY_CONSTANTS: Final = "constants decide whether it is needed, which a compiler may see or not"

@@ -156,10 +156,27 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
             "X=2, Y=2, Z=2",
             {"X": "COMMUNICATES", "Y": "OPEN", "Z": "COMMUNICATES"},
         ),
+        # measured: along X and Y here, along all three there; which goes by how a partitioner numbers what is cut, free
         (
             program("r:f32[8@(Y,X,Z)] = reshard a", "a:f32[8@X]"),
             "X=2, Y=2, Z=2",
-            {"X": "COMMUNICATES", "Y": "COMMUNICATES", "Z": "FREE"},
+            {"X": "COMMUNICATES", "Y": "OPEN", "Z": "OPEN"},
+        ),
+        (
+            program("r:f32[8@(Z,X,Y)] = reshard a", "a:f32[8@X]"),
+            "X=2, Y=2, Z=2",
+            {"X": "COMMUNICATES", "Y": "OPEN", "Z": "OPEN"},
+        ),
+        # measured: a permute along all three, and along all three after an all-to-all along X
+        (
+            program("r:f32[8@X,8@Y] = reshard a", "a:f32[8@Z,8]"),
+            "X=2, Y=2, Z=2",
+            {"X": "OPEN", "Y": "OPEN", "Z": "COMMUNICATES"},
+        ),
+        (
+            program("r:f32[8,8@(Z,Y,X)] = reshard a", "a:f32[8@X,8]"),
+            "X=2, Y=2, Z=2",
+            {"X": "COMMUNICATES", "Y": "OPEN", "Z": "OPEN"},
         ),
         (
             program("r:f32[8@(Z,Y)] = reshard a", "a:f32[8@(X,Y,Z)]"),
