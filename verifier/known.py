@@ -131,8 +131,12 @@ def known(checker: Checker, differentiated: Callable[[int], bool] = lambda line:
 
 
 def _fitting(difference: Difference, entries: Sequence[Entry], release: str) -> Iterator[Known]:
-    """The first entry of which a pattern fits the call, and the first of which one fits its derivative."""
-    for derivative in (False, True):
+    """The first entry of which a pattern fits the call, and the first of which one fits its derivative, if it has
+    one."""
+    from calculus.linearization import differentiable
+
+    moves = any(type is not None and differentiable(type) for type in difference.call.equation.types)
+    for derivative in (False, True)[: 1 + moves]:
         for entry in entries:
             fitting = [one for one in entry.foreseen if one.derivative is derivative and one.fits(difference, "")]
             if fitting:

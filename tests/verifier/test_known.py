@@ -167,6 +167,12 @@ def test_what_has_no_gradient_in_jax_is_said_where_the_forward_program_has_it(en
     assert (one["entry"], one["defect"], one["in_derivative"]) == (entry.number, "backward fails", True)
 
 
+@pytest.mark.parametrize(("dtype", "found"), [("f32", [54]), ("i32", [])])
+def test_what_has_no_derivative_does_not_go_wrong_in_it(dtype: str, found: list[int]) -> None:
+    text = f"{{ lambda ; a:{dtype}[8@X,4]. let b:{dtype}[8@X] = reduce_prod[axes=(1,) out_sharding=None] a in (b,) }}"
+    assert [one["entry"] for one in report(text).known] == found
+
+
 COPIES_IN_A_REGION = """f32[2]. let c:f32[2] = shard_map[
       check_vma=True
       in_specs=(P(None,),)

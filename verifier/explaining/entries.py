@@ -124,8 +124,9 @@ class Forward:
         self.attribution: Attribution = words.attribution
         self._step = step
         self._by_line: dict[int, Equation | None] = {}
+        self._shared: set[int] = set()
         seen: set[int] = set()
-        waiting = [program]
+        waiting, shared = [program], list[Program]()
         for one in waiting:  # grows while it is read
             for equation in one.equations:
                 if step is not None and step.transposed(equation):
@@ -136,6 +137,17 @@ class Forward:
                     if id(inner) not in seen:
                         seen.add(id(inner))
                         waiting.append(inner)
+                    else:
+                        shared.append(inner)
+        for one in shared:  # likewise
+            for equation in one.equations:
+                if equation.line not in self._shared:
+                    self._shared.add(equation.line)
+                    shared += (inner for _, inner in bodies(equation.parameters))
+
+    def shared(self, equation: Equation) -> bool:
+        """Whether it stands in a body that several equations call, so that its operands are not one value each."""
+        return equation.line in self._shared
 
     def use(self, charge: Charge, value: str) -> Use | None:
         """The value whose cotangent a collective makes, where the program uses it; `None` where that is not known.
@@ -229,6 +241,8 @@ class Forward:
 
     def _name(self, equation: Equation, operand: int) -> str:
         """What people call an operand: the path of the input that it is or is made from; else nothing."""
+        if self.shared(equation):
+            return ""
         found = self.attribution.of_operand(equation, operand)
         if found.input is None or found.input >= len(self.words.inputs):
             return ""
@@ -249,7 +263,8 @@ def backward_entry(charge: Charge, words: Words, forward: Forward) -> Entry:
         return Entry(BACKWARD, row, collective.volume, collective.group, remade(charge.equation), charge)
     value = "" if forward.derived else words.value(charge)
     use = forward.use(charge, value.removeprefix(_GRADIENT))
-    if use is not None and not use.name and use.equation.primitive == "shard_map":  # whose inputs are not its operands
+    if use is not None and not use.name and (use.equation.primitive == "shard_map" or forward.shared(use.equation)):
+        # the inputs of the one are not its operands, those of the other are several values
         value = words.value(charge)
         use = use._replace(name=value.removeprefix(_GRADIENT) if value.startswith(_GRADIENT) else "")
     decides = fact(charge, use, forward.again(charge, words, use))

@@ -1,6 +1,7 @@
 """Values whose place is not told: JAX hands XLA the type of nearly every value, and XLA puts it there. Of a few it does
-not: what some primitives make, and what a loop carries. Those lie where their uses are, if one asks for a finer cut, or
-for pieces of a sum, and every other use of them is then paid for. Measured in `agree --communication`.
+not: what some primitives make, what a loop carries, and of what a while loop closes over that it is pending. Those lie
+where their uses are, if one asks for a finer cut, or for pieces of a sum, and every other use of them is then paid for.
+Measured in `agree --communication`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class _Places:
         within.update(program.outputs)
         for equation in program.equations:
             self.axes.update(_uses(equation, types))
+            if equation.primitive == "while":
+                self.axes.update(_closed_over(equation))
             for index, no_other_use in self._made(equation, [atom in types for atom in equation.inputs]):
                 name = equation.binders[index]
                 if no_other_use and reads[name] == 1 and name not in within:
@@ -116,6 +119,16 @@ def _carries(equation: Equation, name: str) -> tuple[int, int]:
         return 0, 0
     held = equation.parameters.get("cond_nconsts" if name.startswith("cond_") else "body_nconsts")
     return (held, len(equation.binders)) if equation.primitive == "while" and isinstance(held, int) else (0, 0)
+
+
+def _closed_over(equation: Equation) -> Iterator[str]:
+    """The axes along which what a while loop reads in every iteration is pending: at its edge JAX does not say that it
+    is, and it may be made whole there (difference 144)."""
+    for name, inner in bodies(equation.parameters):
+        held, _ = _carries(equation, name)
+        for type in (*inner.constant_types, *inner.input_types)[:held]:
+            if isinstance(type, ArrayType):
+                yield from type.unreduced
 
 
 def _uses(equation: Equation, types: Mapping[Atom, Type | None]) -> Iterator[str]:

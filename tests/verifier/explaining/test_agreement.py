@@ -63,6 +63,14 @@ def program(body: str, inputs: str, result: str = "r") -> str:
 
 
 SWAP = program("r:f32[8@Y,8@X] = reshard a", "a:f32[8@X,8@Y]")
+CLOSED_OVER = """{ lambda ; a:f32[8]{STATE} b:f32[8]{STATE}. let
+    _:i32[] c:f32[8]{STATE} = while[
+      body_jaxpr={ lambda ; d:f32[8]{STATE} e:i32[] f:f32[8]{STATE}. let g:i32[] = add e 1:i32[] in (g, d) }
+      body_nconsts=1
+      cond_jaxpr={ lambda ; h:i32[] i:f32[8]{STATE}. let j:bool[] = lt h 2:i32[] in (j,) }
+      cond_nconsts=0
+    ] a 0:i32[] b
+  in (c,) }"""
 RENUMBERED = program(
     "r:f32[8,8,4@Y] = dot_general[\n      dimension_numbers=(([2], [1]), ([], []))\n"
     "      preferred_element_type=float32\n    ] a b",
@@ -202,6 +210,9 @@ CARRIED = """{ lambda ; a:f32[8] b:f32[8]. let
         (GROUPS.replace("GROUPS", "1").replace("EACH", "4"), "X=2, Y=4", {"X": "FREE", "Y": "FREE"}),
         (GROUPS.replace("GROUPS", "2").replace("EACH", "2"), "X=2, Y=4", {"X": "OPEN", "Y": "OPEN"}),
         (GROUPS.replace("GROUPS", "2").replace("EACH", "2").replace("8@X", "8"), "X=2", {"X": "FREE"}),
+        # measured, seed 299792899633: what a while loop closes over is made whole where it is pending
+        (CLOSED_OVER.replace("STATE", "U:X"), "X=2, Y=2", {"X": "OPEN", "Y": "FREE"}),
+        (CLOSED_OVER.replace("STATE", "R:X"), "X=2, Y=2", {"X": "FREE", "Y": "FREE"}),
         # measured, seed 11000100 of agree --communication: a permute and an all-reduce over the idle axis
         (RENUMBERED, "X=2, Y=2", {"X": "OPEN", "Y": "OPEN"}),
         (RENUMBERED, "X=4, Y=2", {"X": "OPEN", "Y": "OPEN"}),

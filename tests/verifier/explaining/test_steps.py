@@ -41,3 +41,23 @@ def test_each_gradient_is_that_of_its_own_weight(loss: Callable[..., Any]) -> No
     sums = [one for one in found.of("backward") if one.row.kind == "reduce-scatter"]
     assert [(one.row.value, one.row.bytes) for one in sums] == [("gradient of b", 256), ("gradient of a", 256)]
     assert [one.fact.value for one in sums if one.fact is not None] == ["b", "a"]
+
+
+def layer(x: Any, weight: Any) -> Any:
+    return jnp.tanh(x @ weight)
+
+
+@pytest.mark.parametrize("wrap", [jax.jit, jax.checkpoint])
+def test_a_layer_that_is_called_twice_has_the_weights_of_both_calls(wrap: Callable[..., Any]) -> None:
+    """Both calls share one body, whose operands are those of either."""
+    shared, whole = wrap(layer), jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=NamedSharding(MESH, P()))
+
+    def loss(weights: Any, x: Any) -> Any:
+        return (shared(shared(x, weights["a"]), weights["b"]) ** 2).sum()
+
+    with jax.sharding.use_abstract_mesh(MESH):
+        found = verifier.explain(loss, {"a": whole, "b": whole}, SQUARE, mesh=MESH)
+    sums = found.of("backward")
+    named = ["gradient of weights['b']", "gradient of weights['a']"]
+    assert [(one.row.kind, one.row.value) for one in sums] == [("all-reduce", one) for one in named]
+    assert [one.fact.value for one in sums if one.fact is not None] == ["weights['b']", "weights['a']"]
