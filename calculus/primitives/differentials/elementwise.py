@@ -89,6 +89,14 @@ def complex_size(site: Site) -> str:
     )
 
 
+def inverse_hyperbolic_sine(site: Site) -> str:
+    """Of arsinh 1/√(x² + 1); with max(|x|, 1) taken out of the root no real number is too large for its square."""
+    if is_complex(site):
+        return "g * rsqrt(square(x) + 1)"
+    one = "full(1, x)"
+    return f"s = max(abs(x), {one}); r = min(abs(x), {one}) / s; g * (rsqrt(square(r) + 1) / s)"
+
+
 def conjugated(site: Site, position: int) -> str:
     """Of a conjugate: itself, or the real part where it was given reals."""
     return f"conj(g, input_dtype={site.parameters['input_dtype']})" if is_complex(site) else "real(g)"
@@ -146,7 +154,7 @@ DERIVATIVES: Final[Mapping[str, str | Callable[[Site], str]]] = {
     "sinh": "g * cosh(x)",
     "cosh": "g * sinh(x)",
     "tanh": "g * one_minus_square(result)",
-    "asinh": "g * rsqrt(square(x) + 1)",
+    "asinh": inverse_hyperbolic_sine,
     "acosh": "g * (rsqrt(x - 1) * rsqrt(x + 1))",
     "atanh": "g / one_minus_square(x)",
     "erf": "1.1283791670955126 * (g * exp(-square(x)))",
