@@ -179,7 +179,9 @@ def _reads(known: _Body, equation: Equation, inner: Sequence[Inner]) -> tuple[At
 
 
 def _selection(known: _Body, equation: Equation, inner: Sequence[Inner]) -> tuple[Atom, ...] | None:
-    return () if known.constant(equation.inputs[:1]) else None
+    """One by a constant, or from cases that are all one value."""
+    which, *cases = equation.inputs
+    return () if known.constant((which,)) else (cases[0],) if len({*cases}) == 1 else None
 
 
 def _choice(known: _Body, equation: Equation, inner: Sequence[Inner]) -> tuple[Atom, ...] | None:

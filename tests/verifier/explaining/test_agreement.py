@@ -311,6 +311,10 @@ def gathered(body: str, more: str = "") -> str:
         # XLA selects by a number before it partitions, and by an array that is computed it does not
         (gathered("r:f32[8] = select_n True:bool[] b c", " c:f32[8]"), "OPEN"),
         (gathered("r:f32[8] = select_n p b c", " c:f32[8] p:bool[8]"), "COMMUNICATES"),
+        # whichever of two copies of a value is selected, what selects is not needed (seed 667432002294)
+        (gathered("r:f32[8] = select_n p b b", " p:bool[8]"), "COMMUNICATES"),
+        (gathered("p:bool[8] = gt b 0.0:f32[]\n    r:f32[8] = select_n p c c", " c:f32[8]"), "OPEN"),
+        (gathered("p:bool[8] = gt b 0.0:f32[]\n    r:f32[8] = select_n p c d", " c:f32[8] d:f32[8]"), "COMMUNICATES"),
         # an array without elements is none; one that is put over all of another leaves nothing of it
         (gathered("r:f32[0] = slice[start_indices=(2,) limit_indices=(2,) strides=None] b"), "OPEN"),
         (gathered("r:f32[8] = dynamic_update_slice b c 0:i32[]", " c:f32[8]"), "OPEN"),
