@@ -4,9 +4,10 @@ A program is run again, whole, a few times; each time what an equation computes 
 its terms may move it, up or down at random (Monte Carlo arithmetic; Parker 1997). A sum of n numbers is off by n·u of
 the sum of their sizes at most (Higham, Accuracy and Stability of Numerical Algorithms, 4.2), any other value by u of
 itself; a value that is one of the operands is exact. Where devices finish a sum whose pieces the whole run does not
-have, it is moved by u of the sizes of the pieces, and where it is zero it has either sign. What these moves come to in
-the end is what two orders of the same arithmetic may differ by. What such a move turns (an index, a truth value, the
-sign of an infinity) is decided by roundings: it says nothing.
+have, it is moved by u of the sizes of the pieces, and where it is zero it has either sign. What is smaller than the
+smallest normal number, which compilers take for zero, is zero in every other run. What these moves come to in the end
+is what two orders of the same arithmetic may differ by. What such a move turns (an index, a truth value, the sign of an
+infinity) is decided by roundings: it says nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ import numpy as np
 from calculus.primitives.declaration import Primitive, Site
 from verifier.devices import Array
 from verifier.execution.arithmetic import CannotRun, applied
-from verifier.execution.comparing import comparable, size_of, unit
+from verifier.execution.comparing import comparable, size_of, smallest, unit
 from verifier.execution.grid import Blocks
 
 RUNS: Final = 4
 """How often a program is run again."""
 _MARGIN: Final = 2.0
 """A move is half its bound at least, so that twice as far bounds what one rounding does."""
+_LEAST: Final = float(np.finfo(np.float32).smallest_normal)
+"""Shorter floats are computed with as float32, in which all of theirs are normal."""
 
 
 class Spread:
@@ -102,6 +105,7 @@ class Rounding:
         self.random = random
         self.pieces = pieces
         self.zero = -0.0 if negative else 0.0
+        self._flushes = negative
 
     def finished(self, blocks: Blocks) -> Blocks:
         """The sum that devices finish, in each block of a program run whole, moved. Equal blocks are moved alike."""
@@ -144,9 +148,15 @@ class Rounding:
 
         return drawn() + 1j * drawn() if block.dtype.kind == "c" else np.asarray(drawn())
 
-    @staticmethod
     def _one(
-        primitive: Primitive, site: Site, given: Sequence[Array], index: int, block: Array, terms: int, signs: Array
+        self,
+        primitive: Primitive,
+        site: Site,
+        given: Sequence[Array],
+        index: int,
+        block: Array,
+        terms: int,
+        signs: Array,
     ) -> Array:
         value = comparable(block)
         with np.errstate(all="ignore"):
@@ -155,7 +165,10 @@ class Rounding:
             step = unit(block.dtype) * terms * size * signs
             held = [np.abs(comparable(one)).ravel() for one in given if unit(one.dtype)]
             exact = np.isin(left, np.concatenate(held)) & (size == left) if held else False
-            return np.where(exact | ~np.isfinite(step), value, value + step).astype(block.dtype)
+            found = np.where(exact | ~np.isfinite(step), value, value + step)
+            if self._flushes:
+                found = np.where(np.abs(found) < min(smallest(block.dtype), _LEAST), 0 * found, found)
+            return np.asarray(found.astype(block.dtype))
 
 
 def _of_terms(primitive: Primitive, site: Site, given: Sequence[Array], index: int, left: Array) -> Array:

@@ -254,3 +254,14 @@ def test_a_result_is_moved_by_the_sizes_of_its_terms(
     step = 2 * np.finfo(np.float64).eps * np.array(bound)
     assert np.all(np.abs(moved - value) <= step * 1.01 + np.spacing(np.abs(value)) * (step > 0))
     assert np.all((moved != value) == (step > 0))
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1e-30, 1.0), (1e-39, 0.0)])
+def test_a_number_too_small_to_be_normal_is_zero_in_every_other_run(number: float, expected: float) -> None:
+    """XLA for CPU takes it for zero: there the sign of 1e-39 is 0, and that of 1e-30 is 1."""
+    given = [[np.array([number], np.float32)], [np.array([1.0], np.float32)]]
+    site = Site(Parameters(()), ((1,),) * 2, ("f32",) * 2, (None,))
+    for flushes, kept in ((True, expected), (False, 1.0)):
+        runs = Rounding(np.random.default_rng(0), negative=flushes)
+        ((moved,),) = runs.moved(TABLE["mul"], site, given, [[given[0][0]]], 1)
+        assert np.sign(moved) == kept
