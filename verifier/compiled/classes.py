@@ -57,8 +57,8 @@ CONSTANT: Final = Class(
 ALIKE: Final = Class(
     "one number in many places",
     ALWAYS,
-    "What is moved from one place to another is one number, spread out just before: each device spreads it out where "
-    "it is to be, and nothing is compiled.",
+    "What is moved from one place to another is one number, spread out before, and perhaps computed with element by "
+    "element: each device spreads it out where it is to be, and nothing is compiled.",
 )
 LATER: Final = Class(
     "summed after the loop",

@@ -6,11 +6,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from calculus.checking import Checked
+from calculus.communication import PERMUTE
 from calculus.effects import Charge
+from calculus.evaluation import Use
 from calculus.meshes import Mesh
+from calculus.primitives import TABLE
 from calculus.programs import Atom, Equation, Literal
 from calculus.types import ArrayType, Type
 from verifier.compiled.module import Frame
@@ -24,6 +28,11 @@ _SAME: Final = frozenset({
     "pvary", "optimization_barrier", "name", "broadcast_in_dim", "slice",
 })  # fmt: skip
 """What gives one value for one operand: of the same value, the same."""
+
+_SPREADS: Final = frozenset({"broadcast_in_dim", "reshard", "copy"})
+"""What leaves one number what it is, wherever it is put."""
+_MOVES: Final = frozenset({"transpose", "reshape", "slice"})
+"""What leaves elements what they are, in other places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +207,23 @@ class Surroundings:
         return self._sites[0][0], atom
 
     def _is_spread(self, atom: Atom | None) -> bool:
-        """Whether a value is one number in many places, by the equations that made it."""
+        """Whether a value is one number in many places, by the equations that made it. Where blocks are permuted, what
+        is computed of such values, element by element, is one too (measured; what is gathered of it is gathered)."""
         checked, _ = self._sites[-1]
-        makers = _makers(checked)
-        while (maker := makers.get(atom)) is not None and maker.primitive in ("broadcast_in_dim", "reshard", "copy"):  # type: ignore[arg-type]
-            atom = maker.inputs[0]
-            type = self._type(atom)
+        makers, types = _makers(checked), _types(checked)
+        computed = self._charge.collective.kind == PERMUTE
+
+        @cache
+        def one_number(atom: Atom) -> bool:
+            type = types.get(atom) if isinstance(atom, str) else None
             if isinstance(atom, Literal) or (isinstance(type, ArrayType) and not type.shape):
-                return maker.primitive == "broadcast_in_dim"
-        return False
+                return True
+            maker = makers.get(atom)
+            if maker is None or not (maker.primitive in _SPREADS or (computed and _computes_each(maker, types))):
+                return False
+            return all(map(one_number, maker.inputs))
+
+        return isinstance(atom, str) and atom in makers and one_number(atom)
 
     def _through_loops(self, names: set[str]) -> tuple[int, bool]:
         """In how many loops, from the innermost on, all these values are the same each time; and whether no input of
@@ -321,6 +338,19 @@ class Onward:
 
 def _makers(checked: Checked) -> Mapping[str, Equation]:
     return {binder: one for one in checked.program.equations for binder in one.binders if binder != "_"}
+
+
+def _computes_each(equation: Equation, types: Mapping[str, Type | None]) -> bool:
+    """Whether each element of the result is a function of one element of each operand."""
+    declared = TABLE.get(equation.primitive)
+    result = equation.types[0] if len(equation.types) == 1 else None
+    operands = [atom if isinstance(atom, Literal) else types.get(atom) for atom in equation.inputs]
+    if declared is None or not isinstance(result, ArrayType):
+        return False
+    given = [one for one in operands if isinstance(one, (ArrayType, Literal))]
+    if len(given) != len(operands):
+        return False
+    return equation.primitive in _MOVES or Use.of(declared, equation.parameters, given, [result]).elementwise
 
 
 def _types(checked: Checked) -> Mapping[str, Type | None]:

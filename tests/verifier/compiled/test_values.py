@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from calculus.checking import Checker
 from calculus.effects import charges
 from calculus.meshes import Axis, Mesh
@@ -115,3 +117,27 @@ def test_what_is_drawn_or_written_is_never_one() -> None:
     checked = Checker([MESH]).check(read(text).program)
     values = Values()
     assert values.results([(checked, 0)]) != values.results([(checked, 1)])
+
+
+@pytest.mark.parametrize(
+    ("made", "spread"),
+    [
+        ("c:f32[8@X] = broadcast_in_dim a", True),
+        ("d:f32[8@X] = broadcast_in_dim a\n e:f32[8@X] = sin d\n c:f32[8@X] = mul e e", True),
+        ("d:f32[8@X] = broadcast_in_dim a\n e:bool[8@X] = gt d 0.5:f32[]\n c:f32[8@X] = select_n e d d", True),
+        ("d:f32[8@X] = broadcast_in_dim a\n c:f32[8@X] = add d b", False),
+        ("d:f32[8@X,4] = broadcast_in_dim a\n c:f32[8@X] = reduce_sum[axes=(1,) out_sharding=None] d", False),
+        ("c:f32[8@X] = sin b", False),
+    ],
+)
+def test_one_number_computed_in_many_places_is_not_permuted(made: str, spread: bool) -> None:
+    """Measured: XLA computes it where it is to be; what is summed, and what is gathered, it moves."""
+    mesh = Mesh((Axis("X", 2), Axis("Y", 2)))
+    text = f"{{ lambda ; a:f32[] b:f32[8@X]. let {made}\n r:f32[8@TO] = reshard c in (r,) }}"
+    for to, kind in (("@Y", "collective-permute"), ("", "all-gather")):
+        checker = Checker([mesh])
+        checked = checker.check(read(text.replace("@TO", to)).program)
+        assert not checker.refusals
+        (found,) = said(charges(checked, apart=True), mesh, lambda charge: ((), "", ""))
+        alone = spread and "d:" not in made
+        assert (found.kind, found.spread) == (kind, spread if to else alone)
