@@ -65,6 +65,8 @@ DEFECTS: Final[Mapping[str, str]] = {
     "sound refused": "a sound program is refused",
 }
 """How a defect shows."""
+WRONG: Final = ("wrong value", "wrong gradient")
+"""Those that show in the values that a program leaves."""
 
 FILES: Final = PATH.resolve().parents[1] / "proofs" / "differences"
 """The folder of the programs that reproduce the defects. An installed package comes without it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Final
 
@@ -39,7 +39,7 @@ from verifier.generated import MANY_MESHES, drawn
 from verifier.generated.growing import Grown, Miss
 from verifier.generated.pruning import distinct, without
 from verifier.generated.shrinking import shrunk
-from verifier.ledger import Entry, ledger
+from verifier.ledger import WRONG, Entry, ledger
 from verifier.patterns import Difference
 from verifier.with_jax.blocks import difference
 from verifier.with_jax.python import Path, Watched, as_python, bodies_of, mesh_within
@@ -161,15 +161,19 @@ class Comparing:
         return program
 
     def _spoilt(self, program: Program, mesh: Mesh) -> tuple[Finding | None, Path]:
-        for where in as_python(program, mesh, watch=True).watched:
-            theirs = Verdict(tuple(type for type in where.equation.types if type is not None))
-            difference = cell_of(where.equation, self._types_at(program, where), where.mesh, theirs)
-            both = (difference, *_transposed(difference))
+        for where, cell in self._cells(program, mesh):
+            both = (cell, *_transposed(cell))
             entry = next((entry.number for entry in self.entries if any(map(entry.spoils, both))), 0)
             if entry:
-                one = alone(where.equation, difference.cell)
-                return Finding(FAILS, str(difference), one, where.mesh, difference, entry), where.path
+                one = alone(where.equation, cell.cell)
+                return Finding(FAILS, str(cell), one, where.mesh, cell, entry), where.path
         return None, ()
+
+    def _cells(self, program: Program, mesh: Mesh) -> Iterator[tuple[Watched, Difference]]:
+        """Each equation, in bodies too, and its cell, which both sides type alike."""
+        for where in as_python(program, mesh, watch=True).watched:
+            theirs = Verdict(tuple(type for type in where.equation.types if type is not None))
+            yield where, cell_of(where.equation, self._types_at(program, where), where.mesh, theirs)
 
     def _verdict(self, says: Says, program: Program, seed: int) -> Finding:
         where = says.where
@@ -224,7 +228,20 @@ class Comparing:
 
     def entry(self, finding: Finding) -> int:
         """The entry that covers a finding, 0 where none does."""
-        return finding.entry or next((one.number for one in self.entries if one.shows(finding)), 0)
+        return (
+            finding.entry
+            or next((one.number for one in self.entries if one.shows(finding)), 0)
+            or (self._foreseen(finding) if finding.shows == VALUES else 0)
+        )
+
+    def _foreseen(self, finding: Finding) -> int:
+        """The entry by which an equation of the program, or its derivative, has other values."""
+        wrong = [one for one in self.entries if one.defect in WRONG]
+        for _, cell in self._cells(finding.program, finding.mesh):
+            for entry in wrong:
+                if any(pattern.fits(cell, "") for pattern in entry.equations):
+                    return entry.number
+        return 0
 
     def runs(self, program: Program, mesh: Mesh, seed: int, found: Compared | None = None) -> list[Finding]:
         """Run a program that both sides type alike, with its gradient where both have one."""

@@ -138,6 +138,29 @@ def test_a_wrong_type_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "we say f32[4,8@X]; JAX says f32[4,8]" in finding.message
 
 
+GROUPED = """
+{ lambda ; a:f32[2@X,5,8] b:f32[1,2,12]. let
+    c:f32[2@X,5,12] = conv_general_dilated[
+      batch_group_count=1
+      dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 2, 1), rhs_spec=(2, 1, 0), out_spec=(0, 2, 1))
+      feature_group_count=4 lhs_dilation=(1,) out_sharding=None padding=((0, 0),) precision=None
+      preferred_element_type=None rhs_dilation=(1,) window_strides=(1,)
+    ] a b
+  in (c,) }
+"""
+
+
+def test_a_gradient_that_an_entry_says_is_wrong_of_an_equation_is_that_entry() -> None:
+    """The kernel's gradient comes out twice too large along a second axis; the same difference elsewhere is none."""
+    (mesh,) = parse_meshes("X=2, Y=2")
+    (finding,) = Comparing().compared(read(GROUPED).program, mesh).findings
+    assert (finding.shows, ledger()[finding.entry - 1].file) == (VALUES, "76_grouped_convolution.py")
+    (alone,) = parse_meshes("X=2")
+    assert not Comparing().compared(read(GROUPED).program, alone).findings
+    finding.entry, finding.program = 0, read(PROGRAM).program
+    assert Comparing().entry(finding) == 0
+
+
 def test_a_process_that_jax_ends_is_another_one() -> None:
     """A reshard from one pending axis to another does."""
     (mesh,) = parse_meshes("X=2, Y=2")
