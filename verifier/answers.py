@@ -200,5 +200,5 @@ def totals(reports: list[Report], what: str) -> str:
     verdicts = [report.verdict for report in reports]
     parts = [f"{verdicts.count(verdict)} {word}" for verdict, word in VERDICTS.items() if verdict in verdicts]
     assuming = sum(report.assumed > 0 for report in reports)
-    parts += [f"{assuming} of them on assumptions"] if assuming else []
+    parts += [f"{assuming} on assumptions"] if assuming else []
     return f"{count(len(reports), what)}: {', '.join(parts)}"

@@ -14,6 +14,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from inspect import Parameter
+from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -209,8 +210,18 @@ _PYTHONS: Final = {
 """The folders of Python's own library."""
 
 
+_FEW_DEVICES: Final = re.compile(r"Number of devices \d+ must be >= the product of mesh_shape \(([\d, ]+)\)")
+
+
 def _help(error: BaseException, target: str) -> str:
-    """The repair for a module that is not there."""
+    """The repair for a module, or devices, that are not there."""
+    few = _FEW_DEVICES.search(str(error))
+    if few is not None:
+        count = prod(int(size) for size in few[1].split(",") if size.strip())
+        return (
+            f"\n  help: start it with JAX_PLATFORMS=cpu JAX_NUM_CPU_DEVICES={count}, or make the mesh a "
+            "jax.sharding.AbstractMesh, which needs no devices"
+        )
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     module = target.rpartition(":")[0]

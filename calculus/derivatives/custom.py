@@ -132,7 +132,7 @@ def _custom_vjp(walk: Linearizer, equation: Equation, primals: Sequence[Atom], t
     for one in program.equations:
         if not late.isdisjoint(one.inputs):
             late.update(one.binders)
-            back.append(one)
+            back.append(_where(one, equation.line))
             continue
         walk.known.line = equation.line
         found = walk.known.emit(
@@ -164,6 +164,11 @@ def _custom_vjp(walk: Linearizer, equation: Equation, primals: Sequence[Atom], t
         else ()
     )
     return results, [next(made) if differentiable(walk.known.type_of(result)) else None for result in results]
+
+
+def _where(one: Equation, line: int) -> Equation:
+    """An equation of a rule, which stands where the call of the rule does."""
+    return Equation(one.primitive, one.parameters, one.inputs, one.binders, one.types, line, one.comment, one.cell)
 
 
 def _custom_lin_back(walk: Transposer, equation: Equation, cts: Sequence[Atom | None]) -> None:

@@ -393,7 +393,7 @@ def test_assumptions_stand_beside_the_verdict(answer: Callable[[Check], None], t
     first, second, _, last = run("check", str(tmp_path / "0"), str(tmp_path / "1")).output.splitlines()
     assert first.endswith("0: well typed · 3 equations · no communication")
     assert second.endswith("1: well typed on 1 assumption · 3 equations · no communication")
-    assert last == "2 files: 2 well typed, 1 of them on assumptions"
+    assert last == "2 files: 2 well typed, 1 on assumptions"
 
 
 def test_a_name_that_shows_nothing_is_quoted() -> None:

@@ -276,6 +276,15 @@ def test_a_bad_factory_in_json_is_an_entry_of_its_own() -> None:
     assert [entry["refusals"][0]["code"] for entry in (exits, raises)] == ["no-function"] * 2
 
 
+def test_a_mesh_of_more_devices_than_there_are_says_how_to_get_them() -> None:
+    text = "import jax\n\n\ndef step():\n    jax.make_mesh((64, 512), ('X', 'Y'))\n"
+    Path("wide.py").write_text(text, encoding="utf-8")
+    result = run("wide.py:step")
+    assert result.exit_code == 2
+    assert "must be >= the product of mesh_shape (64, 512)" in result.stdout
+    assert "JAX_NUM_CPU_DEVICES=32768, or make the mesh a jax.sharding.AbstractMesh" in " ".join(result.stdout.split())
+
+
 def test_what_a_module_prints_goes_to_standard_error() -> None:
     result = run("users_late:talks", "--json")
     assert result.exit_code == 0

@@ -296,7 +296,7 @@ def _table(title: str, price: Price, subject: Subject) -> Iterator[str]:
     for key, (runs, sent) in shown[:MOST]:
         where, kind, axes, payload = key
         each = f"{where:<28} {kind:<14} {axes:<12} {payload:>12} bytes"
-        yield f"    {each}  {runs:>6,} times  {round(sent):>14,} on the wire"
+        yield f"    {each}  {f'{runs:,}x':>7}  {round(sent):>14,} on the wire"
     if len(shown) > MOST:
         rest = sum(sent for _, (_, sent) in shown[MOST:])
         yield f"    and {len(shown) - MOST} more rows, {_bytes(rest)}"

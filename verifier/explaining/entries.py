@@ -200,7 +200,7 @@ class Forward:
         if equation is None:
             return None
         operand = operand_of(line)
-        if operand is None or operand >= len(equation.inputs):
+        if operand is None or operand >= len(equation.inputs) or equation.primitive.startswith("custom_"):
             operand = 0 if len(equation.inputs) == 1 else None
         return equation, operand
 

@@ -25,7 +25,10 @@ REDUCED: Final = "reduced"
 AGAIN: Final = "again"
 BESIDE: Final = "beside"
 UNTRACKED: Final = "untracked"
+RULE: Final = "rule"
 OTHER: Final = "other"
+OWN: Final = ("custom_vjp_call", "custom_vjp_call_jaxpr")
+"""The calls whose backward pass is code of somebody's own."""
 
 
 class Use(NamedTuple):
@@ -47,8 +50,9 @@ class Fact(NamedTuple):
     """A fact of the forward program. state: of the value along the axes: `replicated`, `sharded`, `reduced`; `cast`
     where the equation changes its placement; `again` where it is moved in the forward pass and moved again;
     `beside` where no cotangent is moved, but what the derivative is computed from; `untracked` where no type tells;
-    `other`. value: what people call it (`params['w']`), empty where nobody does. type: its type, where it is used.
-    use: where that is; `None` where that is not known. says: all of it in a sentence."""
+    `rule` where a rule of somebody's own moves it; `other`. value: what people call it (`params['w']`), empty where
+    nobody does. type: its type, where it is used. use: where that is; `None` where that is not known. says: all of it
+    in a sentence."""
 
     state: str
     value: str
@@ -85,6 +89,8 @@ def fact(charge: Charge, use: Use | None, moved: str = "") -> Fact:
             "summed, needed or not"
         )
         return Fact(UNTRACKED, use.name, use.type, use, told)
+    if use is not None and use.equation.primitive in OWN:
+        return _own(charge, use)
     type = _primal(charge, use)
     name = use.name if use is not None and use.name else _unnamed(use)
     value = use.name if use is not None else ""
@@ -130,11 +136,24 @@ def _cast(charge: Charge, use: Use) -> Fact:
         told = (
             f"{name} is the same along {along} and each device uses its own copy from here on: its {gradient} is summed"
         )
+    elif before == after:
+        told = (
+            f"with check_vma=False no type tells what varies: the transpose of {use.equation.primitive} is one over "
+            f"{along} again"
+        )
+        return Fact(UNTRACKED, use.name, before, use, told)
     else:
         told = (
             f"{name} goes from {before} to {after} here: its {gradient} goes back, from {_ct(after)} to {_ct(before)}"
         )
     return Fact(CAST, use.name, before, use, told)
+
+
+def _own(charge: Charge, use: Use) -> Fact:
+    """What the backward rule of a custom_vjp does itself."""
+    one, along = charge.equation, ", ".join(charge.collective.axes)
+    rule = f"the backward rule of {use.equation.parameters.get('name') or 'a function'} (custom_vjp)"
+    return Fact(RULE, use.name, use.type, use, f"{rule} communicates along {along} itself: its {one.primitive} does")
 
 
 def remade(equation: Equation) -> Fact:

@@ -45,7 +45,8 @@ def lines(found: Explanation) -> Iterator[str]:
             yield f"  note: {note}"
     if found.hardware is not None:
         yield f"  {FORMULA}"
-    yield f"  not modelled: {', '.join(NOT_MODELLED)}"
+    if found.entries or not found.refusals:
+        yield f"  not modelled: {', '.join(NOT_MODELLED)}"
     if found.refusals:
         yield ""
         yield _refused(found)

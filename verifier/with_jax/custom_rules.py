@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax._src.source_info_util import user_context
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from calculus.programs import Code, Program
@@ -90,7 +91,8 @@ def _cotangent(aval: Any) -> Any:
 
 def _traced(eqn: Any, function: Any, operands: Sequence[Any], others: Sequence[Any], read: Read) -> Program | None:
     try:
-        made = _apart(eqn, function, operands, others)
+        with user_context(eqn.source_info.traceback):  # what the rule does is done where the author calls it
+            made = _apart(eqn, function, operands, others)
     except Exception:  # noqa: BLE001 (whatever the rule of a stranger raises)
         return None
     return None if opened(made).constvars else read(opened(made))

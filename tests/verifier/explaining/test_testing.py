@@ -217,3 +217,28 @@ def test_what_only_the_derivative_is_computed_from_belongs_to_the_backward_pass(
     ):
         found = assert_communication(function, (X,), forward=forward, backward=backward)
         assert {one.fact.state for one in found.of("backward") if one.fact is not None} <= {"beside"}
+
+
+@jax.custom_vjp
+def gathered_back(x: jax.Array) -> jax.Array:
+    return x * 2
+
+
+def _by_gathering(_: None, ct: jax.Array) -> tuple[jax.Array]:
+    return (jax.reshard(jax.reshard(ct, P()) * 2, P("data")),)
+
+
+gathered_back.defvjp(lambda x: (x * 2, None), _by_gathering)
+
+
+def test_what_a_backward_rule_does_itself_stands_where_it_is_called() -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        return gathered_back(x).sum()
+
+    found = assert_communication(loss, (X,), backward={"data": {"all-gather": 1}})
+    (row,) = found.of("backward")
+    assert row.fact is not None
+    assert row.fact.state == "rule"
+    who = "the backward rule of gathered_back (custom_vjp)"
+    assert row.fact.says == f"{who} communicates along data itself: its reshard does"
+    assert row.row.where.endswith(f"test_testing.py:{loss.__code__.co_firstlineno + 1}")
