@@ -120,7 +120,8 @@ RENUMBERED: Final = Class(
     ALWAYS,
     "Two axes of one size are alike to a partitioner: blocks go to the places that they would have along the "
     "other axis, by one collective-permute of a block, and are gathered over that one, with the same payload, or that "
-    "of as many elements of the compiled dtype.",
+    "of as many elements of the compiled dtype. Blocks that are only permuted go over more axes that the value is cut "
+    "along.",
 )
 SPREAD: Final = Class(
     "spread over an idle axis",

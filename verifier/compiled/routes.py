@@ -111,7 +111,8 @@ def at_once(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
 
 
 def renumbered(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
-    """Gathers that go over another axis of the same size, along which devices were renumbered first."""
+    """Gathers that go over another axis of the same size, along which devices were renumbered first; and permutes for
+    which they are numbered by all axes of the value."""
     for one in [one for one in found.said if one.kind == "all-gather" and one.payload and one.group]:
         whole = next(
             (
@@ -141,6 +142,23 @@ def renumbered(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None
             remove(found.moved, [step, whole])
             remove(found.said, [one])
             found.pairs.append(Pair((one,), (step, whole), class_))
+
+
+    for one in [one for one in found.said if one.kind == "collective-permute" and one.payload]:
+        wide = next(
+            (
+                other
+                for other in found.moved
+                if (other.kind, other.loops) == (one.kind, one.loops)
+                and other.payload == payload_in(one, other.dtype)
+                and {*one.axes} < {*other.axes} <= {*one.axes, *one.along}
+            ),
+            None,
+        )
+        if wide is not None:
+            remove(found.moved, [wide])
+            remove(found.said, [one])
+            found.pairs.append(Pair((one,), (wide,), class_))
 
 
 def searched(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:

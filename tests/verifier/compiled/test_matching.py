@@ -198,6 +198,17 @@ def test_another_route_may_be_taken_in_another_dtype() -> None:
     assert matched([GATHER], [replace(ring, payload=32)], SIZES, RUN).unexplained
 
 
+def test_blocks_may_be_permuted_over_more_axes_that_they_are_cut_along() -> None:
+    """Measured: from 8@X to 8@(Z,X,Y) the places change along X and Z, and XLA permutes over all three."""
+    said = Said("collective-permute", ("X", "Z"), 32, 4, "exact", "reshard", "f32", along=("X", "Y", "Z"))
+    wide = compiled(said, axes=("X", "Y", "Z"))
+    sizes = {"X": 2, "Y": 2, "Z": 2, "W": 2}
+    assert matched([said], [wide], sizes).classes == {"along another axis": 1}
+    assert matched([replace(said, along=("X", "Z"))], [wide], sizes).unexplained == 2
+    assert matched([said], [replace(wide, payload=64)], sizes).unexplained == 2
+    assert matched([said], [replace(wide, axes=("X", "Y"))], sizes).unexplained == 2
+
+
 @pytest.mark.parametrize("name", NEAR)
 def test_near_a_class_is_not_in_it(name: str) -> None:
     said, moved = NEAR[name]
