@@ -143,7 +143,6 @@ def renumbered(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None
             remove(found.said, [one])
             found.pairs.append(Pair((one,), (step, whole), class_))
 
-
     for one in [one for one in found.said if one.kind == "collective-permute" and one.payload]:
         wide = next(
             (
