@@ -23,10 +23,12 @@ REFERENCE: Final = "0.12.0.1"
 
 WATCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "add": ("U stretched",),
+    "bessel_i1e": ("R",),
+    "cbrt": ("R",),
     "cholesky_update": ("V manual",),
     "cond": ("=branches N V",),
     "conv_general_dilated": ("=dimension_numbers S beside", "=feature_group_count S beside"),
-    "div": ("U stretched",),
+    "div": ("R", "U stretched"),
     "dot_general": (">N R S",),
     "dynamic_slice": ("R manual",),
     "erf": ("V manual",),
