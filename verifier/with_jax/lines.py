@@ -259,6 +259,10 @@ def differentiating() -> str:
 _DIFFERENTIATES: Final = os.path.join("interpreters", "ad.py")
 
 
+_WRAPS: Final = os.path.join("_src", "traceback_util.py")
+"""What stands around JAX's functions, and is none of them."""
+
+
 def _split(frames: Iterator[Frame]) -> tuple[Frame | None, Frame | None, Frame | None]:
     """The innermost frames of the user and, within it, of a library; and the outermost of JAX itself."""
     library: Frame | None = None
@@ -270,7 +274,7 @@ def _split(frames: Iterator[Frame]) -> tuple[Frame | None, Frame | None, Frame |
             case "library":
                 library = library or frame
             case "engine":
-                engine = frame
+                engine = engine if frame.file.endswith(_WRAPS) else frame
     return None, library, engine
 
 
