@@ -11,11 +11,12 @@ from typing import Final
 
 from calculus.checking import Checked
 from calculus.communication import PERMUTE
+from calculus.copied import typed_names
 from calculus.effects import Charge
 from calculus.evaluation import Use
 from calculus.meshes import Mesh
 from calculus.primitives import TABLE
-from calculus.programs import Atom, Equation, Literal
+from calculus.programs import Atom, Equation, Literal, Program, bodies
 from calculus.types import ArrayType, Type
 from verifier.compiled.module import Frame
 from verifier.compiled.reading import product
@@ -31,6 +32,8 @@ _SAME: Final = frozenset({
 
 _SPREADS: Final = frozenset({"broadcast_in_dim", "reshard", "copy"})
 """What leaves one number what it is, wherever it is put."""
+_ENTERED: Final = frozenset({"jit", "pjit", "closed_call", "core_call", "cond"})
+"""What hands on what its body gives."""
 _MOVES: Final = frozenset({"transpose", "reshape", "slice"})
 """What leaves elements what they are, in other places."""
 
@@ -186,7 +189,7 @@ class Surroundings:
     def _masked(self) -> bool:
         """Whether the operand is pieces of a value that every device had: the result of a cast, which is free."""
         checked, atom = self._outside_of_branches(self._moved)
-        maker = _makers(checked).get(atom) if isinstance(atom, str) else None
+        maker = _makers(checked.program).get(atom) if isinstance(atom, str) else None
         if maker is None or maker.primitive not in ("reshard", "vary_unreduced_cast", "preduced") or not maker.inputs:
             return False
         before, after = _types(checked).get(maker.inputs[0]), maker.types[0]  # type: ignore[arg-type]
@@ -209,21 +212,9 @@ class Surroundings:
     def _is_spread(self, atom: Atom | None) -> bool:
         """Whether a value is one number in many places, by the equations that made it. Where blocks are permuted, what
         is computed of such values, element by element, is one too (measured; what is gathered of it is gathered)."""
-        checked, _ = self._sites[-1]
-        makers, types = _makers(checked), _types(checked)
-        computed = self._charge.collective.kind == PERMUTE
-
-        @cache
-        def one_number(atom: Atom) -> bool:
-            type = types.get(atom) if isinstance(atom, str) else None
-            if isinstance(atom, Literal) or (isinstance(type, ArrayType) and not type.shape):
-                return True
-            maker = makers.get(atom)
-            if maker is None or not (maker.primitive in _SPREADS or (computed and _computes_each(maker, types))):
-                return False
-            return all(map(one_number, maker.inputs))
-
-        return isinstance(atom, str) and atom in makers and one_number(atom)
+        program = self._sites[-1][0].program
+        made = isinstance(atom, str) and any(atom in one.binders for one in program.equations)
+        return made and _one_number(program, atom, self._charge.collective.kind == PERMUTE)
 
     def _through_loops(self, names: set[str]) -> tuple[int, bool]:
         """In how many loops, from the innermost on, all these values are the same each time; and whether no input of
@@ -336,8 +327,30 @@ class Onward:
         return [call.binders[index] for index in places if index < len(call.binders) and call.binders[index] != "_"]
 
 
-def _makers(checked: Checked) -> Mapping[str, Equation]:
-    return {binder: one for one in checked.program.equations for binder in one.binders if binder != "_"}
+def _makers(program: Program) -> Mapping[str, Equation]:
+    return {binder: one for one in program.equations for binder in one.binders if binder != "_"}
+
+
+def _one_number(program: Program, atom: Atom | None, computed: bool) -> bool:
+    """Whether a value of a body is one number in many places, whatever its inputs are, but for those that are numbers
+    themselves. computed: also where it is computed of such values; then calls and choices are looked into too."""
+    makers, types = _makers(program), typed_names(program)
+
+    @cache
+    def holds(atom: Atom) -> bool:
+        type = types.get(atom) if isinstance(atom, str) else None
+        if isinstance(atom, Literal) or (isinstance(type, ArrayType) and not type.shape):
+            return True
+        maker = makers.get(atom)
+        if maker is None:
+            return False
+        if maker.primitive in _SPREADS or (computed and _computes_each(maker, types)):
+            return all(map(holds, maker.inputs))
+        inside = [inner for _, inner in bodies(maker.parameters)] if computed and maker.primitive in _ENTERED else []
+        place = maker.binders.index(atom)
+        return bool(inside) and all(_one_number(inner, inner.outputs[place], computed) for inner in inside)
+
+    return atom is not None and holds(atom)
 
 
 def _computes_each(equation: Equation, types: Mapping[str, Type | None]) -> bool:
@@ -365,7 +378,7 @@ def _types(checked: Checked) -> Mapping[str, Type | None]:
 
 def _read_from(checked: Checked, names: set[str]) -> set[int]:
     """The positions of the inputs (constants first) that values are made from."""
-    makers = _makers(checked)
+    makers = _makers(checked.program)
     inputs = {name: index for index, name in enumerate((*checked.program.constants, *checked.program.inputs))}
     waiting, seen = [*names], {*names}
     found: set[int] = set()

@@ -128,6 +128,8 @@ def test_what_is_drawn_or_written_is_never_one() -> None:
         ("d:f32[8@X] = broadcast_in_dim a\n c:f32[8@X] = add d b", False),
         ("d:f32[8@X,4] = broadcast_in_dim a\n c:f32[8@X] = reduce_sum[axes=(1,) out_sharding=None] d", False),
         ("c:f32[8@X] = sin b", False),
+        ("c:f32[8@X] = jit[name=f jaxpr={ lambda ; . let d:f32[8@X] = broadcast_in_dim 0.0:f32[] in (d,) }]", True),
+        ("c:f32[8@X] = jit[name=f jaxpr={ lambda ; d:f32[8@X]. let e:f32[8@X] = sin d in (e,) }] b", False),
     ],
 )
 def test_one_number_computed_in_many_places_is_not_permuted(made: str, spread: bool) -> None:
