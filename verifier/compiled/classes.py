@@ -131,6 +131,13 @@ SPREAD: Final = Class(
     "together; or, of a reduce-scatter over n devices, one collective-permute of a part sends each to where it should "
     "be. The payloads may be those of another dtype.",
 )
+MARGIN: Final = Class(
+    "scattered with a margin",
+    (RUN,),
+    "A reduce-scatter over n devices is compiled to one of an array that is longer by a thirty-second at most, over "
+    "the same axes, in the same loops, so that blocks suit the chip; a collective-permute of (n - 1)/n of the margin "
+    "brings what then lies on another device.",
+)
 AT_ONCE: Final = Class(
     "over all axes at once",
     ALWAYS,
@@ -165,7 +172,7 @@ CHOSEN: Final = Class(
 
 CLASSES: Final = (
     SCATTERED, BLOCKS, SHARED, AGAIN, HOISTED, LATER, ADDED, FOLDED, ALIKE, CONSTANT, WIDENED, NARROWED, PADDED, RING,
-    TURNED, RENUMBERED, SPREAD, AT_ONCE, UNCUT, SEARCHED, MORE, CHOSEN,
+    TURNED, RENUMBERED, SPREAD, MARGIN, AT_ONCE, UNCUT, SEARCHED, MORE, CHOSEN,
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from verifier.compiled.classes import (
     FOLDED,
     HOISTED,
     LATER,
+    MARGIN,
     NARROWED,
     PADDED,
     RENUMBERED,
@@ -46,7 +47,7 @@ from verifier.compiled.pairs import (
     same,
 )
 from verifier.compiled.reading import Moved
-from verifier.compiled.routes import at_once, chosen, renumbered, rings, searched, spread, turned
+from verifier.compiled.routes import at_once, chosen, margin, renumbered, rings, searched, spread, turned
 from verifier.compiled.targets import PARTITIONED
 
 
@@ -259,6 +260,7 @@ _EXPLAIN: Final[tuple[tuple[Class, Explain], ...]] = (
     (RING, rings),
     (TURNED, turned),
     (SPREAD, spread),
+    (MARGIN, margin),
     (AT_ONCE, at_once),
     (SHARED, _shared),
     (AGAIN, _again),

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from calculus.communication import COMPILER, ESTIMATE, Collective
 from verifier.compiled.classes import MORE, Class
@@ -91,6 +91,37 @@ def _ends(one: Said, part: Moved, other: Moved, parts: int, sizes: Mapping[str, 
         return gathered and other.payload == payload_in(one, other.dtype)
     sent = other.kind == "collective-permute" and {*other.axes} <= {*one.axes} | idle
     return sent and parts == one.group and (other.payload, other.dtype) == (part.payload, part.dtype)
+
+
+_MARGIN: Final = Fraction(1, 32)
+"""Of an array: the most by which it is made longer."""
+
+
+def margin(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
+    """Scattered sums of arrays that are made longer, and what is sent to a neighbour then."""
+    for one in [one for one in found.said if one.kind == "reduce-scatter" and one.payload and one.group]:
+        group = one.group or 1
+        for wide in [other for other in found.moved if (other.kind, *_way(other)) == (one.kind, *_way(one))]:
+            payload = payload_in(one, wide.dtype) or 0
+            more = wide.payload - payload
+            step = next(
+                (
+                    other
+                    for other in found.moved
+                    if (other.kind, *_way(other)) == ("collective-permute", *_way(one))
+                    and other.payload * group == more * (group - 1)
+                ),
+                None,
+            )
+            if step is not None and 0 < more <= payload * _MARGIN:
+                remove(found.moved, [wide, step])
+                remove(found.said, [one])
+                found.pairs.append(Pair((one,), (wide, step), class_))
+                break
+
+
+def _way(one: Said | Moved) -> tuple[object, ...]:
+    return one.axes, one.loops
 
 
 def at_once(found: Matching, class_: Class, sizes: Mapping[str, int]) -> None:
